@@ -17,7 +17,7 @@ from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures
 from latentstruct.core.protocols import Round
 from latentstruct.datasets import load_conll2000, load_ocr_letters
 from latentstruct.metrics import chunk_scores
-from latentstruct.progress.eta import Outlook, TrainingTime
+from latentstruct.progress.eta import StoppingRule, TrainingTime
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 GOAL = 1e-3
@@ -104,8 +104,8 @@ def digits() -> Problem:
 
 
 def times_left(history: list[Round]) -> str:
-    """Return how often the time left was foreseen within a factor of 3 in the later half of a training."""
-    training, end = TrainingTime(Outlook("gap", GOAL)), history[-1].seconds
+    """Return how often the time left was estimated within a factor of 3 in the later half of a training."""
+    training, end = TrainingTime(StoppingRule("gap", GOAL)), history[-1].seconds
     right, given = 0, 0
     for line in history[:-1]:
         training.add(line)

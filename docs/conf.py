@@ -1,4 +1,4 @@
-"""How the documentation is built: `make docs`, without the network."""
+"""Sphinx configuration; `make docs` builds the documentation without network access."""
 
 import os
 import sys
@@ -7,15 +7,15 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-# Examples share the machine with each other; threads of BLAS would only wait.
+# Examples are built in parallel; more BLAS threads would compete with each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 project = "latentstruct"
 author = "the latentstruct authors"
-copyright = "the latentstruct authors, BSD 3-Clause licence"
+copyright = "the latentstruct authors, BSD 3-Clause license"
 release = version = installed_version("latentstruct")
-language = "en-GB"
+language = "en"
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -53,7 +53,7 @@ html_favicon = "generated/logo.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_show_sphinx = False
-# Pages that are no part of a section have nothing to list beside them.
+# Top-level pages have no section to list in a sidebar.
 html_sidebars = {"*": []}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
@@ -80,7 +80,7 @@ sphinx_gallery_conf = {
     "subsection_order": ["../examples/start", "../examples/applications"],
     "default_thumb_file": str(HERE / "generated" / "logo.svg"),
     "parallel": True,
-    # Tutorials on real data run where the data are.
+    # Tutorials on real data run only if the data are available.
     "filename_pattern": r"/plot_" if WITH_DATA else r"/start/plot_",
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("latentstruct",),

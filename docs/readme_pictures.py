@@ -1,4 +1,4 @@
-"""Draw the pictures of the README anew: the demonstration, and parts of three reports as a browser shows them.
+"""Redraw the pictures of the README: the demonstration, and parts of three reports in a browser.
 
 Run by `make pictures`; it needs Chromium.
 """
@@ -27,7 +27,7 @@ example detect -o photos.zip
 train detect photos.zip -o detector -q
 report detector --data photos.zip -o detector.html
 """
-PARTS = (("motif", "What the weights say"), ("tagger", "The largest losses"), ("detector", "Losses in the middle"))
+PARTS = (("motif", "Weights"), ("tagger", "Largest losses"), ("detector", "Median losses"))
 
 
 def run(command: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands, kinds of models and capabilities of structures, as the library describes them."""
+"""Sections generated from the commands and from the tags of the structures."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def _table(header: tuple[str, str], rows: list[tuple[str, str]]) -> list[str]:
 
 
 def command_lines() -> Iterator[str]:
-    """Yield a section for each command: usage, what it does, its arguments and options."""
+    """Yield a section per command: usage, description, arguments and options."""
     from latentstruct.cli.grammar import describe_commands
     from latentstruct.cli.parameters import SHARED
 
@@ -50,19 +50,6 @@ def command_lines() -> Iterator[str]:
         ]
         if rows:
             yield from _table(("argument or option", "meaning"), rows)
-
-
-def kind_lines() -> Iterator[str]:
-    """Yield a section for each kind of model: what it is for, what it reads, and lines that can be run."""
-    from latentstruct.cli.tasks import INFER, list_guides
-
-    for guide in list_guides():
-        command = guide.name if guide.name == INFER else f"train {guide.name}"
-        yield from _title(guide.name, "~")
-        yield from [plain(guide.summary), "", f"Latent: {plain(guide.latent)}.", "", f"Reads: {plain(guide.reads)}", ""]
-        label = "command-" + command.replace(" ", "-")
-        yield from [f"Options: :ref:`{command} <{label}>`.", "", ".. code-block:: text", ""]
-        yield from [*(f"   $ {line}" for line in guide.commands), ""]
 
 
 def matrix_lines() -> Iterator[str]:
@@ -85,7 +72,7 @@ def matrix_lines() -> Iterator[str]:
 
 
 class Generated(SphinxDirective):
-    """Sections made from what the command says of itself."""
+    """Sections generated from the library."""
 
     make: Any
 
@@ -104,12 +91,6 @@ class CommandReference(Generated):
     make = staticmethod(command_lines)
 
 
-class KindReference(Generated):
-    """Every kind of model with its files."""
-
-    make = staticmethod(kind_lines)
-
-
 class CapabilityMatrix(Generated):
     """Which structures support which estimators."""
 
@@ -120,5 +101,4 @@ def setup(app: Any) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("capability-matrix", CapabilityMatrix)
     app.add_directive("command-reference", CommandReference)
-    app.add_directive("kind-reference", KindReference)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,20 +1,20 @@
-"""A remark on tutorials whose data were not there when the pages were built."""
+"""A note on tutorials whose data were missing when the pages were built."""
 
 from typing import Any
 
 RESULTS = "sphx-glr-script-out"
-"""What marks printed results in the pages of sphinx-gallery."""
+"""CSS class of printed results in the pages of sphinx-gallery."""
 REMARK = """
 .. admonition:: Built without the data
 
-   This tutorial reads a data set from the folder that ``LATENTSTRUCT_DATA`` names. The folder was not there when this
-   page was built, so the code is shown without its results.
+   This tutorial reads a data set from the folder ``LATENTSTRUCT_DATA``. The data were not available when this page was
+   built, so the code is shown without results.
 
 """
 
 
 def _remark(app: Any, docname: str, source: list[str]) -> None:
-    """Put the remark below the title of a page without results."""
+    """Insert the note below the title of a page without results."""
     if not docname.startswith("auto_examples/applications/plot_") or RESULTS in source[0]:
         return
     head, line, rest = source[0].partition("\n====")
@@ -23,6 +23,6 @@ def _remark(app: Any, docname: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Look at each page as it is read."""
+    """Connect to the reading of pages."""
     app.connect("source-read", _remark)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

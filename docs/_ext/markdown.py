@@ -1,4 +1,4 @@
-"""The changelog, which is Markdown at the root of the repository, as a page of the documentation."""
+"""Convert the changelog, a Markdown file at the root of the repository, to a page of the documentation."""
 
 import re
 from pathlib import Path
@@ -32,6 +32,6 @@ def _write(app: Any) -> None:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Write it when the build begins."""
+    """Convert it at the start of the build."""
     app.connect("builder-inited", _write)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

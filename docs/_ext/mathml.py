@@ -1,4 +1,4 @@
-"""Equations as MathML, which browsers show by themselves: no script, no font from elsewhere."""
+"""Equations as MathML, which browsers render without scripts and web fonts."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 def _mathml(node: nodes.Element, display: str) -> str:
-    """Return the equation of a node, with its source for those who cannot see it."""
+    """Return the equation of a node as MathML, with its source as alternative text."""
     source = node.astext()
     if "aligned" in source:
         logger.warning("the equation uses 'aligned', which would lose its lines: use align*", location=node)
@@ -35,6 +35,6 @@ def _visit_display(translator: Any, node: nodes.math_block) -> None:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Register the renderer; `html_math_renderer = "mathml"` chooses it."""
+    """Register the renderer, selected by `html_math_renderer = "mathml"`."""
     app.add_html_math_renderer("mathml", (_visit_inline, None), (_visit_display, None))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Names and signs in docstrings: links to what the API reference knows, and only members that people use."""
+"""Links from short names to the API reference, and selection of documented members."""
 
 import re
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from docutils import nodes
 
 INHERITED = re.compile(r"get_metadata_routing|set_\w+_request|get_params|set_params|set_output|fit_transform")
-"""Methods that all of scikit-learn's estimators have."""
-MODULES = ("", "datasets.", "formats.", "metrics.", "motifs.", "plots.", "report.", "testing.")
-"""Where a public name may live, below the library itself."""
+"""Methods that all estimators inherit from scikit-learn."""
+MODULES = ("", "datasets.", "io.", "metrics.", "tasks.", "tasks.motif.sites.", "viz.plots.", "viz.report.", "testing.")
+"""Public modules, below the library itself."""
 # A pair of bars would be a substitution, and a word with an underscore at its end a link.
 SIGN = re.compile(r"\||(?<=[A-Za-z0-9])_(?![A-Za-z0-9_*])")
 
 
 def _resolve(app: Any, env: Any, node: Any, content: nodes.Element) -> nodes.Element | None:
-    """Return the link of a public name that was written without its module."""
+    """Return the link of a public name that is written without its module."""
     if node.get("refdomain") != "py" or node["reftarget"].startswith("latentstruct."):
         return None
     domain = env.get_domain("py")
@@ -27,14 +27,14 @@ def _resolve(app: Any, env: Any, node: Any, content: nodes.Element) -> nodes.Ele
 
 
 def _skip(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn adds, and the fields of tuples, which their class describes."""
-    if INHERITED.fullmatch(name) or type(member).__name__ == "_tuplegetter":
+    """Skip methods of scikit-learn, fields of tuples, which their class describes, and types of saved states."""
+    if INHERITED.fullmatch(name) or type(member).__name__ == "_tuplegetter" or name == "state_type":
         return True
     return None
 
 
 def _plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Keep |x| and names such as coef_ as they are written, outside code."""
+    """Escape |x| and names such as coef_ outside of code."""
     for k, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...", "..")):
             continue
@@ -44,7 +44,7 @@ def _plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Connect all three, the last one after numpydoc."""
+    """Connect the handlers, the last one after numpydoc."""
     app.connect("missing-reference", _resolve)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-docstring", _plain, priority=900)

@@ -1,4 +1,4 @@
-"""The logo and the pictures of the first page, drawn by the library when the pages are built."""
+"""Logo and pictures of the home page, drawn by the library at build time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ LATENT = {"light": "#b3541e", "dark": "#f0a36b"}
 
 
 class Theme(NamedTuple):
-    """Colours of a picture."""
+    """Colors of a picture."""
 
     name: str
     ink: str
@@ -21,7 +21,7 @@ class Theme(NamedTuple):
 
 
 def logo() -> str:
-    """Return a drawing of three known variables and the hidden one that ties them together, as SVG."""
+    """Return the logo as SVG: three observed variables connected to a hidden one."""
     nodes = [(12, 46), (32, 52), (52, 46)]
     edges = "".join(f'<path d="M32 18 L{x} {y}" stroke="#3a8d93" stroke-width="4"/>' for x, y in nodes)
     known = "".join(f'<circle cx="{x}" cy="{y}" r="8" fill="#3a8d93"/>' for x, y in nodes)
@@ -33,7 +33,7 @@ def logo() -> str:
 
 
 def motif() -> Callable[[Any, Theme], None]:
-    """Find a motif in DNA; return what draws its logo."""
+    """Find a motif in DNA; return a function that draws its logo."""
     from latentstruct import LatentSSVM, Motif
     from latentstruct.datasets import make_planted_motif
     from latentstruct.tasks.motif.sites import find_sites, site_matrix
@@ -50,7 +50,7 @@ def motif() -> Callable[[Any, Theme], None]:
 
 
 def picture() -> Callable[[Any, Theme], None]:
-    """Segment pictures of which half of the pixels had labels; return what draws one of them."""
+    """Segment images trained with half of the labels; return a function that draws one of them."""
     from latentstruct import Graph, MarginalSSVM, grid_graph
 
     rng = np.random.default_rng(0)
@@ -63,15 +63,15 @@ def picture() -> Callable[[Any, Theme], None]:
     half = [np.where(rng.random(height * width) < 0.5, -1, disc.ravel()) for disc in discs]
     inputs = [grid_graph(values) for values in seen]
     model = MarginalSSVM(Graph(), C=0.1, max_rounds=15)
-    # A dozen small grids are enough for the picture; training need not go on until nothing more is gained.
+    # Twelve iterations are enough for the picture.
     model.fit(inputs[1:], half[1:], callback=lambda line: line.round >= 12)
     found = model.predict(inputs[:1])[0].reshape(height, width)
 
     def draw(figure: Any, theme: Theme) -> None:
         known = np.ma.masked_equal(half[0].reshape(height, width), -1)
-        panels = (("seen", seen[0][..., 0], "cividis"), ("half known", known, "cividis"), ("found", found, "cividis"))
-        for ax, (title, values, colours) in zip(figure.subplots(1, 3), panels, strict=True):
-            ax.imshow(values, cmap=colours, interpolation="nearest")
+        panels = (("input", seen[0][..., 0]), ("known labels", known), ("predicted", found))
+        for ax, (title, values) in zip(figure.subplots(1, 3), panels, strict=True):
+            ax.imshow(values, cmap="cividis", interpolation="nearest")
             ax.set_title(title, fontsize="medium")
             ax.set_axis_off()
 
@@ -79,7 +79,7 @@ def picture() -> Callable[[Any, Theme], None]:
 
 
 def certificate() -> Callable[[Any, Theme], None]:
-    """Train a classifier of digits; return what draws objective and bound."""
+    """Train a classifier of digits; return a function that draws objective and bound."""
     from sklearn.datasets import load_digits
 
     from latentstruct import Bundle, Multiclass, StructuralSVM
@@ -94,7 +94,7 @@ def certificate() -> Callable[[Any, Theme], None]:
         objective, bound = ([getattr(line, name) for line in rounds] for name in ("objective", "lower_bound"))
         ax.fill_between(calls, bound, objective, color=theme.accent, alpha=0.2, linewidth=0)
         ax.plot(calls, objective, color=theme.accent, label="objective")
-        ax.plot(calls, bound, color=theme.latent, linestyle="--", label="proven bound")
+        ax.plot(calls, bound, color=theme.latent, linestyle="--", label="lower bound")
         ax.set_xlabel("passes over the data")
         ax.set_ylim(bottom=0)
         ax.legend(frameon=False)
@@ -112,15 +112,15 @@ PICTURES: dict[str, Callable[[], Callable[[Any, Theme], None]]] = {
 
 
 def draw_all(folder: Path) -> None:
-    """Draw each picture for light and for dark pages."""
+    """Draw each picture for the light and the dark theme."""
     import matplotlib
     from matplotlib.figure import Figure
 
     for name, prepare in PICTURES.items():
         draw = prepare()
         for theme in (Theme(name, INKS[name], ACCENTS[name], LATENT[name]) for name in INKS):
-            colours = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-            settings = dict.fromkeys(colours, theme.ink) | {"svg.hashsalt": name, "font.size": 11}
+            colors = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+            settings = dict.fromkeys(colors, theme.ink) | {"svg.hashsalt": name, "font.size": 11}
             with matplotlib.rc_context(settings):
                 figure = Figure(figsize=(4.4, 2.3), layout="constrained")
                 draw(figure, theme)
@@ -134,7 +134,7 @@ def _generated(app: Any) -> Path:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Draw the logo at once, as the theme looks for it first, and the pictures when the build begins."""
+    """Draw the logo now, as the theme needs it first, and the pictures at the start of the build."""
     (_generated(app) / "logo.svg").write_text(logo(), encoding="utf-8")
     app.connect("builder-inited", lambda app: draw_all(_generated(app)))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

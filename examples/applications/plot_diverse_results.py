@@ -1,17 +1,17 @@
 """
-Search results that do not repeat each other
-============================================
+Diverse search results
+======================
 
-Who types "cotton" may care for prices, for weather or for textile mills. Five documents that all say the same serve
-one of these readers; five different ones serve all. How should a search engine choose, if it does not know the
-subtopics?
+A user who searches for "cotton" may be interested in prices, in weather or in textile mills. Five documents about the
+same subtopic serve one of these interests; five different ones serve all. How should a search engine choose if it
+does not know the subtopics?
 """
 
 # %%
 # The data
 # --------
-# Queries made of Reuters-21578 (`load_reuters`): a query is a word, its candidates are the 25 stories in which the
-# word weighs most, and the topics that editors gave to the stories are the subtopics. They are known in training
+# Queries constructed from Reuters-21578 (`load_reuters`): a query is a word, its candidates are the 25 stories with
+# the largest weights of the word, and the topics assigned by editors are the subtopics. They are known in training
 # only. Training and test queries share neither words nor stories.
 
 import matplotlib.pyplot as plt
@@ -49,23 +49,23 @@ def make_queries(matrix, topics, words, most):
 
 _, X_train, Y_train = make_queries(stories.train_X, stories.train_topics, words[::2], 80)
 names, X_test, Y_test = make_queries(stories.test_X, stories.test_topics, words[1::2], 80)
-print(len(X_train), "queries to train on,", len(X_test), "to test with, such as", names[:5])
+print(len(X_train), "training queries,", len(X_test), "test queries, such as", names[:5])
 
 # %%
 # The model
 # ---------
-# `DiverseSubset` chooses five documents that together cover many words that matter. Which words matter is learned by
-# how common they are among the candidates, not by the words themselves, so that it holds for queries never seen. The
-# loss is the share of subtopics that are missed, large ones counting more. Nothing is latent. C = 10 was not tuned.
+# `DiverseSubset` chooses five documents that together cover many important words. The importance of a word depends on
+# how common it is among the candidates, not on the word itself, so it applies to new queries. The loss is the
+# fraction of missed subtopics, weighted by their size. Nothing is latent. C = 10 was not tuned.
 
 task = DiverseSubset(k=5)
 model = StructuralSVM(task, C=10.0).fit(X_train, Y_train)
 print(f"objective {model.objective_:.3f}, gap {100 * model.relative_gap_:.2g} %, certified: {model.certified_}")
 
 # %%
-# Baselines: any five documents; the five that cover most words, all words alike; and a fixed rule in the manner of
-# Essential Pages, by which a word is worth most if about a third of the candidates hold it. And the best five if one
-# knew the subtopics.
+# Baselines: random documents; the five that cover most words; and a fixed rule in the style of Essential Pages, by
+# which a word is worth most if about a third of the candidates contain it. For comparison, the best five documents
+# given the subtopics.
 
 choices = {
     "learned": model.predict(X_test),
@@ -73,7 +73,7 @@ choices = {
     "most words": task.choose_by(X_test, np.ones_like),
 }
 losses = {name: model.task_.loss(Y_test, chosen) for name, chosen in choices.items()}
-losses["any five"] = np.array([expected_random_loss(y, 5) for y in Y_test])
+losses["random"] = np.array([expected_random_loss(y, 5) for y in Y_test])
 losses["best possible"] = model.task_.loss(Y_test, Y_test)
 for name, values in losses.items():
     print(f"{name:14s} {100 * values.mean():.1f} % of the subtopics missed")
@@ -91,19 +91,19 @@ ax.set_title(f"The fixed rule misses {gain.mean():+.1f} ± {error:.1f} points mo
 plt.show()
 
 # %%
-# The standard error takes queries for independent. They share stories, so it is too small.
+# The standard error assumes independent queries. They share stories, so it is too small.
 #
-# What a word is worth
-# --------------------
+# Benefit of a word
+# -----------------
 
 benefits = np.cumsum(model.coef_)
 ax = plt.subplots(figsize=(5, 2.8), layout="constrained")[1]
 plot_benefits(model.task_.shares_, benefits[None], ["learned"], ax)
-ax.set_title("The benefit of a word, by how common it is", fontsize=10)
+ax.set_title("Benefit of a word by frequency", fontsize=10)
 plt.show()
 
 # %%
-# One query, with the topics of the five stories that were chosen:
+# One query, with the topics of the five chosen stories:
 
 query = int(np.argmax(losses["a fixed rule"] - losses["learned"]))
 for name in ("learned", "a fixed rule"):
@@ -112,8 +112,8 @@ for name in ("learned", "a fixed rule"):
     print(f"{names[query]}, {name}: {topics} - missed {subtopic_loss(Y_test[query], chosen):.2f}")
 
 # %%
-# What to keep in mind
-# --------------------
-# It is the query on which learning helped most; do not take it for a typical one. The queries are made up of topics,
-# real ones have subtopics that people judged. The larger experiment is ``latentstruct reproduce ssvm-diversity``; on
-# the command line it is ``latentstruct train diverse``.
+# Limitations
+# -----------
+# This is the query with the largest gain, not a typical one. The queries are constructed from topics; the subtopics
+# of real queries are judged by people. The full experiment is ``latentstruct reproduce ssvm-diversity``; the command
+# is ``latentstruct train diverse``.

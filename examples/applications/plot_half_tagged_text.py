@@ -1,17 +1,17 @@
 """
-Half-tagged text: what are untagged words worth?
-================================================
+Text with missing tags
+======================
 
-Tagging text by hand is slow, and annotators like to skip what they are not sure of. So let us train on sentences of
-which a part of the words is tagged. The untagged ones are not useless: their neighbours are tagged, and tags follow
-each other in patterns.
+Tagging text by hand is slow, and annotators often skip uncertain words. Here we train on sentences in which only some
+of the words are tagged. Untagged words are not useless: their neighbors are tagged, and tags follow each other in
+patterns.
 """
 
 # %%
 # The data
 # --------
-# Chunks of CoNLL-2000 (`load_conll2000`): each word is the beginning (B), the inside (I) or outside (O) of a noun
-# phrase, verb phrase and so on. We take 300 training sentences and 300 test sentences, and remove tags at random.
+# Chunks of CoNLL-2000 (`load_conll2000`): each word is at the beginning (B), inside (I) or outside (O) of a noun
+# phrase, verb phrase and so on. We use 300 training and 300 test sentences, and remove tags at random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,14 +33,14 @@ drawn = [rng.random(len(y)) for y in Y_train]
 
 
 def with_gaps(share):
-    """Return the tags with a share of them replaced by −1, which stands for unknown."""
+    """Return the tags with a fraction of them replaced by −1 (unknown)."""
     return [
         [-1 if u < share else tag for u, tag in zip(us, y, strict=True)] for us, y in zip(drawn, Y_train, strict=True)
     ]
 
 
 def tagged_pieces(share):
-    """Return each run of tagged words as a sentence of its own: what one would do without latent variables."""
+    """Return each run of tagged words as a separate sentence, the approach without latent variables."""
     X, Y = [], []
     for x, y in zip(X_train, with_gaps(share), strict=True):
         known = np.flatnonzero([tag != -1 for tag in y])
@@ -54,8 +54,8 @@ def tagged_pieces(share):
 # %%
 # Two models
 # ----------
-# Both are chains with the same features. `HiddenCRF` sums over the unknown tags of a whole sentence. `CRF` sees the
-# pieces between them. C = 1, the default, for both; it was not tuned.
+# Both are chains with the same features. `HiddenCRF` sums over the unknown tags of a sentence. `CRF` is trained on
+# the tagged pieces only. C = 1, the default, for both; it was not tuned.
 
 shares = [0.3, 0.6, 0.9]
 models, f1 = {}, {"untagged words summed out": [], "tagged pieces only": []}
@@ -76,18 +76,18 @@ gains = [a - b for a, b in zip(*f1.values(), strict=True)]
 ax.set(
     xlabel="% of tags removed",
     ylabel="F1 of chunks",
-    title=f"Gain by summing: {min(gains):+.1f} to {max(gains):+.1f} points",
+    title=f"Gain by summing out: {min(gains):+.1f} to {max(gains):+.1f} points",
 )
 ax.legend(fontsize=9)
 plt.show()
 
 # %%
-# A gain below zero is a loss. It can happen where few tags are left: then the model sums over guesses of its own, and
-# what it believes of one sentence it repeats in the next. Look at both lines before you trust the sums.
+# A negative gain is a loss. It can occur if few tags are left: the model then sums over its own guesses, and errors
+# reinforce each other. Compare both lines before you rely on untagged words.
 #
-# A sentence with its gaps filled
-# -------------------------------
-# The same model can complete the training tags: ``complete`` gives the best tags that agree with the known ones.
+# Completed tags
+# --------------
+# The model can also complete the training tags: ``complete`` returns the best tags that agree with the known ones.
 
 model, half = models[0.6], with_gaps(0.6)[:1]
 filled = model.complete(X_train[:1], half)[0]
@@ -96,22 +96,22 @@ for t, (word, _) in enumerate(train.tokens[0][:12]):
     print(f"{word:12s} {'?' if known == -1 else known:6s} {filled[t]:6s} {'' if filled[t] == true else 'not ' + true}")
 
 # %%
-# What it learned of the order of tags
-# ------------------------------------
+# Transitions
+# -----------
 
 ax = plt.subplots(figsize=(5, 4.4), layout="constrained")[1]
 plot_transitions(model, ax, most=9)
-ax.set_title("Which tag follows which", fontsize=10)
+ax.set_title("Weights of tag transitions", fontsize=10)
 plt.show()
 
 # %%
-# What to keep in mind
-# --------------------
-# With unknown tags the objective is not convex, so there is no certificate for the whole: `certified_` is
+# Limitations
+# -----------
+# With unknown tags the objective is not convex, so there is no certificate: `certified_` is
 
 print(model.certified_, "and training stopped:", model.stop_reason_)
 
 # %%
-# How much is gained depends on how much the neighbours tell, and on how many tags there are: with 3 000 sentences in
-# place of 300 the sums gain at 90 % too. The whole comparison with margins, maxima and standard errors is
-# ``latentstruct reproduce half-labelled``. On the command line: ``latentstruct train chain half.txt --unknown '?'``.
+# The gain depends on how informative neighbors are, and on the number of tags: with 3 000 sentences instead of 300,
+# summing improves the result also with 90 % removed. The full comparison with margins, maxima and standard errors is
+# ``latentstruct reproduce half-labelled``. The command is ``latentstruct train chain half.txt --unknown '?'``.

@@ -1,16 +1,16 @@
 """
-The first page counts: ranking for precision at k
-=================================================
+Ranking for precision at k
+==========================
 
-Nobody reads the second page of a search engine. What should be learned is therefore not the whole order of documents
-but which of them come first, and of many relevant documents it does not matter *which* do. That choice is latent.
+Few users read the second page of search results. So the model should learn which documents come first rather than the
+whole order, and among many relevant documents it does not matter *which* come first. This choice is latent.
 """
 
 # %%
 # The data
 # --------
 # LETOR 4.0 MQ2008, fold 1 (`load_letor_mq2008`): queries with documents, each with 46 features and a grade from 0 to
-# 2 by people. Above 0 is relevant. There are training, validation and test queries; we use all of them.
+# 2 assigned by people. Grades above 0 are relevant. We use all training, validation and test queries.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,16 +21,16 @@ from latentstruct.metrics import precision_at_k
 from latentstruct.viz.plots import plot_ranking
 
 train, validation, test = (load_letor_mq2008(1, part) for part in ("train", "validation", "test"))
-print(len(train), "queries to train on;", sum(map(len, test.Y)), "documents in", len(test), "test queries")
+print(len(train), "training queries;", sum(map(len, test.Y)), "documents in", len(test), "test queries")
 
 # %%
 # The models
 # ----------
-# `PrecisionAtK` with k = 5: the answer is a set of five documents, and the loss is what their precision lacks of the
-# best that is possible. The grades only say which documents are relevant; which five of these *should* be there is
-# latent. `LatentSSVM` begins with a classifier of single documents
-# and alternates between choosing those documents and learning weights. `PairwiseRanking` is the usual Ranking SVM:
-# every relevant document should be above every other one. Both have 46 weights. The validation queries choose C.
+# `PrecisionAtK` with k = 5: the output is a set of five documents, and the loss is the difference between the best
+# possible precision and theirs. The grades only say which documents are relevant; which five of them *should* come
+# first is latent. `LatentSSVM` starts with a classifier of single documents and alternates between choosing these
+# documents and training the weights. `PairwiseRanking` is the usual Ranking SVM: every relevant document should be
+# above every other one. Both have 46 weights. C is chosen on the validation queries.
 
 K = 5
 
@@ -49,15 +49,15 @@ latent = best_of([LatentSSVM(PrecisionAtK(K), C=C) for C in (1.0, 100.0, 1000.0)
 pairwise = best_of([StructuralSVM(PairwiseRanking(), C=C, solver="bundle") for C in (1e-4, 1e-3, 1e-2)])
 print(f"C = {latent.C:g} and {pairwise.C:g}")
 print(f"pairs: certified {pairwise.certified_}, gap {100 * pairwise.relative_gap_:.2g} %")
-print(f"precision at {K}: {latent.n_rounds_} rounds, {latent.stop_reason_}")
+print(f"precision at {K}: {latent.n_rounds_} iterations, {latent.stop_reason_}")
 
 # %%
-# The pairwise problem is convex, so its gap is a proof. The other is not: its bound holds for the last choice of
-# documents.
+# The pairwise problem is convex, so its gap is a proof. The bound of the other holds for the last choice of documents
+# only.
 #
 # Held-out queries
 # ----------------
-# Also the best single feature, chosen by training queries, and a random order.
+# The baselines are the best single feature, chosen on the training queries, and a random order.
 
 columns = range(train.X[0].shape[1])
 means = [np.mean([precision_at_k(y, x[:, j], K) for x, y in zip(train.X, train.Y, strict=True)]) for j in columns]
@@ -66,7 +66,7 @@ found = {
     "precision at 5": precision(latent, test),
     "all pairs": precision(pairwise, test),
     f"feature {one + 1}": np.array([precision_at_k(y, x[:, one], K) for x, y in zip(test.X, test.Y, strict=True)]),
-    "any order": np.array([np.mean(y > 0) for y in test.Y]),
+    "random order": np.array([np.mean(y > 0) for y in test.Y]),
 }
 for name, values in found.items():
     print(f"{name:15s} {values.mean():.3f}")
@@ -82,9 +82,8 @@ ax.set_title(f"Latent minus pairs: {difference.mean():+.3f} ± {error:.3f}", fon
 plt.show()
 
 # %%
-# A difference below twice its standard error proves nothing, and the picture's title tells how it stands here. On all
-# five folds ``latentstruct reproduce lssvm-precision`` found a gain over the classifier that training starts from at
-# k = 3 and 5, and none at k = 1.
+# A difference below twice its standard error is not significant. On all five folds ``latentstruct reproduce
+# lssvm-precision`` found a gain over the initial classifier at k = 3 and 5, and none at k = 1.
 #
 # One query
 # ---------
@@ -92,11 +91,11 @@ plt.show()
 query = int(np.argmax([y.sum() for y in test.Y]))
 ax = plt.subplots(figsize=(5, 2.8), layout="constrained")[1]
 plot_ranking(test.X[query] @ latent.coef_, test.Y[query], K, ax)
-ax.set_title(f"Query {test.ids[query]}: relevant ones are filled", fontsize=10)
+ax.set_title(f"Query {test.ids[query]}: relevant documents are filled", fontsize=10)
 plt.show()
 
 # %%
-# Why the start matters
-# ---------------------
-# From random relevant documents training usually ends at w = 0, where all documents tie: a local optimum. There is a
-# warning then. The task's own start avoids it. On the command line: ``latentstruct train rank``.
+# Initialization
+# --------------
+# From random relevant documents training usually ends at w = 0, a local optimum where all documents tie, and a
+# warning is issued. The initialization of the task avoids it. The command is ``latentstruct train rank``.

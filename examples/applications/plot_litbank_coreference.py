@@ -1,18 +1,18 @@
 """
-Who is she? Clusters of mentions in novels
-==========================================
+Coreference in novels
+=====================
 
-"Emma … she … Miss Woodhouse … her father": which of these mean the same person? A cluster of mentions can be held
-together by a few sure links, name to name and pronoun to the nearest name. *Which* links those are is annotated
-nowhere. They are latent.
+"Emma … she … Miss Woodhouse … her father": which of these refer to the same person? A cluster of mentions can be
+connected by a few reliable links, such as name to name and pronoun to the nearest name. *Which* links these are is
+not annotated. They are latent.
 """
 
 # %%
 # The data
 # --------
-# LitBank: English fiction with annotated mentions (`load_litbank`). We take 8 documents to train on, 4 to choose C,
-# and 8 to test with. The mentions themselves are given; finding them is another task. `MentionPairFeatures` says of
-# each pair what can be seen: same words, kinds of pronouns, distance, gender, number.
+# LitBank: English fiction with annotated mentions (`load_litbank`). We use 8 documents for training, 4 to choose C,
+# and 8 for testing. The mentions are given; detecting them is another task. `MentionPairFeatures` computes features
+# of pairs: same words, types of pronouns, distance, gender, number.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,9 +33,9 @@ print(f"{len(documents)} documents, {sum(map(len, Y))} mentions, {sum(x.shape[0]
 # Two models
 # ----------
 # `Coreference` scores a clustering by its best spanning forest: each mention needs one good link, and training finds
-# both the weights and the forests (`LatentSSVM`, begun with links in the order of the text). `CorrelationClustering`
-# scores all pairs of a cluster, so that "Emma" and a "her" ten pages on must look alike too; nothing is latent there.
-# The strength C is chosen by the documents 9 to 12.
+# both the weights and the forests (`LatentSSVM`, initialized with links in the order of the text).
+# `CorrelationClustering` scores all pairs of a cluster, so "Emma" and a "her" ten pages later must look similar too;
+# nothing is latent there. C is chosen on documents 9 to 12.
 
 
 def choose_and_fit(model, strengths):
@@ -55,7 +55,7 @@ print(f"the last convex problem of the forests was solved to within {100 * fores
 # %%
 # Held-out novels
 # ---------------
-# Beside them two answers that need no learning.
+# Two baselines need no training.
 
 test_X, test_Y = X[12:], Y[12:]
 answers = {
@@ -70,8 +70,8 @@ for name, score in scores.items():
     print(f"{name:20s} MUC, B³ and CoNLL F1:", " ".join(f"{100 * share:5.1f}" for share in shares))
 
 # %%
-# The measures disagree on purpose: MUC counts links and forgives clusters that are too large, B³ counts mentions.
-# Eight documents are few, so look at the difference document by document:
+# The scores emphasize different errors: MUC counts links and tolerates clusters that are too large, B³ counts
+# mentions. Eight documents are few, so we compare per document:
 
 by_document = np.array(
     [
@@ -86,7 +86,7 @@ print(f"CoNLL F1, forests minus all pairs: {gains.mean():+.1f} ± {error:.1f} po
 # %%
 # The links behind a clustering
 # -----------------------------
-# The first mentions of a test document, with the forest that holds the predicted clusters together:
+# The first mentions of a test document, with the forest that connects the predicted clusters:
 
 document, found, links = documents[12], answers["forests"][0], forest.predict_latent(test_X[:1])[0]
 first = 16
@@ -98,8 +98,8 @@ ax.set_title("Links that hold the clusters together", fontsize=10)
 plt.show()
 
 # %%
-# What makes a link
-# -----------------
+# Learned weights
+# ---------------
 
 order = np.argsort(-np.abs(forest.coef_))[:12]
 ax = plt.subplots(figsize=(5, 3.6), layout="constrained")[1]
@@ -108,9 +108,9 @@ ax.figure.suptitle("The strongest reasons for and against a link", fontsize=10)
 plt.show()
 
 # %%
-# What to keep in mind
-# --------------------
-# Clustering by all pairs is searched for, not solved, in documents of more than ten mentions, so that its certificate
-# is void (``certified_`` is False); the forests are found exactly, but training them is not convex. Features of
-# surface words do not know that a duke is a man and a ship is a she. The whole comparison is ``latentstruct reproduce
-# lssvm-coref``.
+# Limitations
+# -----------
+# Clustering by all pairs is searched, not solved exactly, in documents of more than ten mentions, so ``certified_``
+# is False. The forests are found exactly, but their training is not convex. Surface features do not represent that a
+# duke is a man or that a ship may be called she. The full comparison is ``latentstruct reproduce lssvm-coref``, and
+# the command is ``latentstruct train coreference``.

@@ -1,16 +1,16 @@
 """
-Rotated digits: which angles are needed?
-========================================
+Rotated digits: selecting latent states
+=======================================
 
-A 7 that leans to the left looks like a 1. If a classifier may turn each image before it judges, the angle becomes a
-latent variable. Eleven angles for each digit are many; a group norm finds out which of them are needed.
+A 7 that leans to the left looks like a 1. If a classifier may rotate each image before it scores it, the angle is a
+latent variable. Eleven angles per digit are many; a group norm selects the angles that are needed.
 """
 
 # %%
 # The data
 # --------
-# 2s and 7s of MNIST (`load_mnist`), the first 1 000 of the training and the first 1 000 of the test images.
-# `RotatedViews` turns each image by eleven angles and keeps ten principal components of each view.
+# 2s and 7s of MNIST (`load_mnist`), the first 1 000 of the training and of the test images. `RotatedViews` rotates
+# each image by eleven angles and keeps ten principal components per view.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,9 +33,9 @@ print("angles:", angles.astype(int), "- an example has the shape", X_train[0].sh
 # %%
 # The models
 # ----------
-# ``LatentMulticlass(weights="state")`` has weights for each digit and angle, 22 groups in all. The score of a digit
-# is that of its best angle. First with the usual ½‖w‖², which keeps all of them; then with `GroupNorm`, whose penalty
-# is the sum of the groups' lengths, so that groups that do not earn their keep become exactly zero. C was not tuned.
+# ``LatentMulticlass(weights="state")`` has weights per digit and angle, 22 groups in total. The score of a digit is
+# that of its best angle. The first model has the usual ½‖w‖², which keeps all groups. The second has `GroupNorm`, the
+# sum of the norms of the groups, which sets unneeded groups to exactly zero. C was not tuned.
 
 C = 100.0 / len(y_train)
 task = LatentMulticlass(n_states=len(angles), weights="state")
@@ -54,8 +54,8 @@ plt.show()
 # %%
 # A smaller model
 # ---------------
-# ``prune`` drops what is zero, and the pruned model needs only the remaining views of new images. As a baseline,
-# logistic regression on the upright view alone.
+# ``prune`` removes the zero groups; the pruned model needs only the remaining views of new images. The baseline is
+# logistic regression on the upright view.
 
 small = sparse.prune()
 needed = small.task_.needed_states_
@@ -68,12 +68,12 @@ accuracy = {
 }
 error = np.sqrt(0.02 * 0.98 / len(y_test))
 for name, value in accuracy.items():
-    print(f"{name:13s} {100 * value:.1f} % of the test digits right (± {100 * error:.1f})")
+    print(f"{name:13s} {100 * value:.1f} % accuracy (± {100 * error:.1f})")
 
 # %%
-# What the latent angle looks like
-# --------------------------------
-# Test images above, and below them turned by the angle that goes with the prediction:
+# Predicted angles
+# ----------------
+# Test images (top), and the same images rotated by the predicted angle (bottom):
 
 chosen = [np.flatnonzero(y_test == digit)[k] for k in range(4) for digit in DIGITS]
 latents = usual.predict_latent(X_test[chosen])
@@ -85,14 +85,14 @@ for (above, below), k, h in zip(axes.T, chosen, latents, strict=True):
     below.set_xlabel(f"{angles[h]:.0f}°", fontsize=8)
 for ax in axes.ravel():
     ax.set(xticks=[], yticks=[])
-fig.suptitle("The angle at which each image fits best", fontsize=10)
+fig.suptitle("Predicted angle per image", fontsize=10)
 plt.show()
 
 # %%
-# Nothing makes the model turn digits upright: it takes the angle at which its templates fit best.
+# The model need not turn digits upright: it selects the angle at which its templates fit best.
 #
-# What to keep in mind
-# --------------------
-# Training is not convex, and which angles survive depends on the start and on the strength of the norm.
-# ``groupnorm_path`` follows the strength from many states to none. The paper's experiment on four pairs is
-# ``latentstruct reproduce groupnorm-digits``; the states are angles here, but they may be any components of a class.
+# Limitations
+# -----------
+# Training is not convex, and the selected angles depend on the initial values and on the strength of the norm.
+# ``groupnorm_path`` varies the strength from many states to none. The paper's experiment on four pairs is
+# ``latentstruct reproduce groupnorm-digits``. The states are angles here, but may be any components of a class.

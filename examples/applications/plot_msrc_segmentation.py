@@ -1,16 +1,16 @@
 """
-Label photographs of which a part is labelled
-=============================================
+Segment partially labeled photographs
+=====================================
 
-Outlining every object in a photograph takes minutes, so people outline what they care for and leave the rest. Where
-is the grass, the sky, the car in a new photograph, if the training photographs have such holes?
+Outlining every object in a photograph takes minutes, so annotators outline some objects and leave the rest. Can
+grass, sky and cars be found in new photographs if the training photographs are only partially labeled?
 """
 
 # %%
 # The data
 # --------
-# MSRC (`load_msrc`): photographs with a class for each pixel, or none. We take five classes and 9 photographs of each
-# of four series; all other classes count as unlabelled, as void pixels do. Two thirds are to train on.
+# MSRC (`load_msrc`): photographs with at most one class per pixel. We use five classes and 9 photographs of each of
+# four series; all other classes, and void pixels, count as unlabeled. Two thirds are for training.
 
 import warnings
 
@@ -23,7 +23,7 @@ from latentstruct.datasets import load_msrc
 from latentstruct.features.images import PatchFeatures, patch_labels, single_patch_weights, spread_patches
 
 NAMES = ["building", "grass", "sky", "tree", "car"]
-COLOURS = [(204, 121, 167), (240, 228, 66), (86, 180, 233), (0, 114, 178), (213, 94, 0)]
+COLORS = [(204, 121, 167), (240, 228, 66), (86, 180, 233), (0, 114, 178), (213, 94, 0)]
 PATCH, STEP = 24, 12
 
 data = load_msrc()
@@ -33,14 +33,14 @@ numbers = np.full(len(data.classes), -1)
 numbers[[data.classes.index(name) for name in NAMES]] = np.arange(len(NAMES))
 pixels = [numbers[data.labels[k]] for k in chosen]
 train, test = np.arange(len(chosen)) % 3 != 2, np.arange(len(chosen)) % 3 == 2
-unlabelled = np.mean([np.mean(y < 0) for y in pixels])
-print(f"{train.sum()} photographs to train on, {100 * unlabelled:.0f} % of the pixels without a label")
+unlabeled = np.mean([np.mean(y < 0) for y in pixels])
+print(f"{train.sum()} training photographs, {100 * unlabeled:.0f} % of the pixels without a label")
 
 # %%
-# Patches and their neighbours
-# ----------------------------
-# Each photograph becomes a grid of patches. A patch has features of texture and colour, and an edge to each
-# neighbour. A patch without a label is latent: `HiddenCRF` sums over what it may be.
+# Patches
+# -------
+# Each photograph becomes a grid of patches. A patch has texture and color features, and an edge to each neighbor. A
+# patch without a label is latent: `HiddenCRF` sums over its labels.
 
 describe = PatchFeatures(patch=PATCH, step=STEP, words=60)
 grids = describe.fit([image for image, known in zip(images, train, strict=True) if known]).transform(images)
@@ -50,9 +50,9 @@ X_train, Y_train = ([part[k] for k in np.flatnonzero(train)] for part in (X, Y))
 X_test, Y_test = ([part[k] for k in np.flatnonzero(test)] for part in (X, Y))
 
 # %%
-# Exact sums on such grids are out of reach, so inference is belief propagation, and the objective is an estimate.
-# Training that relies on it may be led astray; what serves is to begin with a model of single patches and to take
-# plain steps from there, a fixed number of them. The model of single patches is also the baseline.
+# Exact sums on such grids are intractable, so inference is belief propagation, and the objective is an estimate.
+# Training to convergence may then follow errors of inference. Here we start from a model of single patches and take a
+# fixed number of plain steps. The model of single patches is also the baseline.
 
 C = 1.0
 task = Graph(max_iterations=15)
@@ -60,27 +60,27 @@ start = single_patch_weights(task, X_train, Y_train, C)
 rate = 4.0 / (C * sum(len(y) for y in Y_train))
 solver = Subgradient(step="plain", learning_rate=rate, max_rounds=6)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", ConvergenceWarning)  # six rounds are a choice
+    warnings.simplefilter("ignore", ConvergenceWarning)  # six iterations are intended
     model = HiddenCRF(task, C=C, solver=solver).fit(X_train, Y_train, coef_init=start)
-print("certified:", model.certified_, "-", model.stop_reason_, "after", model.n_rounds_, "rounds")
+print("certified:", model.certified_, "-", model.stop_reason_, "after", model.n_rounds_, "iterations")
 
 # %%
 # Held-out photographs
 # --------------------
-# Only patches whose class is known count.
+# Only patches with a known class are counted.
 
 alone = [np.asarray(x.features @ task.node_weights(start)).argmax(axis=1) for x in X_test]
 found = model.predict(X_test)
 right = {
     name: np.array([[np.sum((p == y) & (y >= 0)), np.sum(y >= 0)] for p, y in zip(answers, Y_test, strict=True)])
-    for name, answers in (("single patches", alone), ("with neighbours", found))
+    for name, answers in (("single patches", alone), ("with neighbors", found))
 }
 share = {name: counts[:, 0].sum() / counts[:, 1].sum() for name, counts in right.items()}
 for name, value in share.items():
-    print(f"{name:16s} {100 * value:.1f} % of the labelled test patches right")
+    print(f"{name:16s} {100 * value:.1f} % of the labeled test patches correct")
 before, after = (counts[:, 0] / counts[:, 1].mean() for counts in right.values())
 error = np.std(after - before, ddof=1) / np.sqrt(len(before))
-print(f"gain by neighbours: {100 * np.mean(after - before):+.1f} ± {100 * error:.1f} points over photographs")
+print(f"gain by neighbors: {100 * np.mean(after - before):+.1f} ± {100 * error:.1f} points over photographs")
 
 shown = np.argsort([-np.ptp(y[y >= 0]) if (y >= 0).any() else 0 for y in Y_test], kind="stable")[:3]
 fig, axes = plt.subplots(len(shown), 3, figsize=(5, 4.3), layout="constrained")
@@ -89,18 +89,18 @@ for line, k in zip(axes, shown, strict=True):
     size = images[picture].shape[:2]
     layers = [pixels[picture], *(spread_patches(answer[k], size, PATCH, STEP) for answer in (alone, found))]
     for ax, layer in zip(line, layers, strict=True):
-        ax.imshow(draw_overlay(images[picture], layer, NAMES, COLOURS, 0.6))
+        ax.imshow(draw_overlay(images[picture], layer, NAMES, COLORS, 0.6))
         ax.set(xticks=[], yticks=[])
 for ax, title in zip(
-    axes[0], ("by people", *(f"{name}\n{100 * value:.0f} %" for name, value in share.items())), strict=True
+    axes[0], ("annotation", *(f"{name}\n{100 * value:.0f} %" for name, value in share.items())), strict=True
 ):
     ax.set_title(title, fontsize=9)
 plt.show()
 
 # %%
-# What to keep in mind
-# --------------------
-# A few photographs of each series lie near each other in subject and light, on both sides of our split. Nothing here
-# is certified: ``certified_`` is False because inference is approximate. With two folds of 208 photographs, 500
-# texture words and C by held-out photographs, ``latentstruct reproduce mssvm-msrc`` compares maxima, sums and
-# margins. On the command line: ``latentstruct train segment``.
+# Limitations
+# -----------
+# Photographs of one series are similar in subject and light, and are in both parts of our split. Nothing is
+# certified, because inference is approximate. With two folds of 208 photographs, 500 texture words and C chosen on
+# held-out photographs, ``latentstruct reproduce mssvm-msrc`` compares maxima, sums and margins. The command is
+# ``latentstruct train segment``.

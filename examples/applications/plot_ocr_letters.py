@@ -1,17 +1,17 @@
 """
-Letters read in words, with a proof
-===================================
+Handwritten words: SVM, CRF and certificates
+============================================
 
-A scrawled letter alone is hard to read; between its neighbours it is easier, because some letters follow each other
-more often than others. Nothing is latent here. It is the place to see what a certificate is, and how an SVM and a CRF
+A handwritten letter alone is hard to read. Between its neighbors it is easier, because some letters follow each other
+more often than others. Nothing is latent here. This tutorial shows what a certificate is, and how an SVM and a CRF
 differ on the same chain.
 """
 
 # %%
 # The data
 # --------
-# Handwritten words as images of their letters, 16 × 8 pixels each (`load_ocr_letters`); their first letters, capitals
-# mostly, are cut off. We train on fold 0, as is the custom, and test on 1 000 words of the others.
+# Handwritten words as images of their letters, 16 × 8 pixels each (`load_ocr_letters`). The first letters, mostly
+# capitals, are removed. As usual, we train on fold 0, and test on 1 000 words of the others.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,13 +25,13 @@ train = np.flatnonzero(data.folds == 0)
 test = np.flatnonzero(data.folds != 0)[:1000]
 X_train, Y_train = [data.X[k] for k in train], [data.Y[k] for k in train]
 X_test, Y_test = [data.X[k] for k in test], [data.Y[k] for k in test]
-print(len(train), "words to train on,", len(test), "to test with")
+print(len(train), "training words,", len(test), "test words")
 
 # %%
-# Three readers
-# -------------
-# The first reads each letter alone. The other two have weights for pairs of neighbours too, one trained with a margin
-# and one by likelihood. C = 0.1 for the margin is the README's choice, C = 1 for the likelihood the default.
+# Three models
+# ------------
+# The first model classifies each letter separately. The other two also have weights for pairs of neighbors; one is
+# trained with a margin and one by likelihood. C = 0.1 for the margin and C = 1 for the likelihood are the defaults.
 
 alone = StructuralSVM(Multiclass(bias=1.0), C=0.1).fit(np.vstack(X_train), np.concatenate(Y_train))
 margin = StructuralSVM(Chain(), C=0.1).fit(X_train, Y_train)
@@ -45,13 +45,12 @@ for name, model in (("margin", margin), ("likelihood", likelihood)):
 # %%
 # The certificate
 # ---------------
-# Both problems are convex. While training, each solver keeps a bound that no weights can go below, and stops when the
-# objective is within 0.1 % of it. So if two programs differ in their results by more than that, it is not because one
-# of them has "not converged yet".
+# Both problems are convex. During training, each solver maintains a lower bound of the minimum, and stops when the
+# objective is within 0.1 % of it. So larger differences between two programs are not due to incomplete convergence.
 
 ax = plt.subplots(figsize=(5, 3), layout="constrained")[1]
 plot_convergence(margin, ax)
-ax.set_title(f"Objective and bound meet: {100 * margin.relative_gap_:.2g} % apart", fontsize=10)
+ax.set_title(f"Objective and bound: {100 * margin.relative_gap_:.2g} % gap", fontsize=10)
 plt.show()
 
 # %%
@@ -62,12 +61,12 @@ letters = np.concatenate(Y_test)
 scores = {"each letter alone": np.mean(alone.predict(np.vstack(X_test)) == letters)}
 scores |= {"chain, margin": margin.score(X_test, Y_test), "chain, likelihood": likelihood.score(X_test, Y_test)}
 for name, score in scores.items():
-    print(f"{name:18s} {100 * score:.1f} % of the letters right")
+    print(f"{name:18s} {100 * score:.1f} % of the letters correct")
 error = 100 * np.sqrt(0.8 * 0.2 / len(letters))
 print(f"(standard error about {error:.1f} points, if letters were independent)")
 
 # %%
-# One word of which the chain makes more than the letters tell:
+# A word that the chain reads better than the classifier of single letters:
 
 
 def spell(numbers):
@@ -90,20 +89,20 @@ ax.set_title(f"{spell(Y_test[best])}: alone “{single}”, in the chain “{cha
 plt.show()
 
 # %%
-# And what it goes by, the letters with the strongest habits:
+# The letters with the strongest transitions:
 
 ax = plt.subplots(figsize=(5, 4.2), layout="constrained")[1]
 plot_transitions(margin, ax, most=14)
 shown = [label.get_text() for label in ax.get_yticklabels()]
 ax.set_yticklabels([spell([int(text)]) for text in shown])
 ax.set_xticklabels([spell([int(label.get_text())]) for label in ax.get_xticklabels()])
-ax.set_title("How much a letter asks for the next one", fontsize=10)
+ax.set_title("Weights of letter transitions", fontsize=10)
 plt.show()
 
 # %%
 # Probabilities
 # -------------
-# Only the likelihood gives them: how sure is it of each letter of this word?
+# Only the likelihood provides probabilities. The confidence in each letter of this word:
 
 print(
     [
@@ -115,5 +114,5 @@ print(
 )
 
 # %%
-# Which one? The likelihood gives probabilities, the margin takes any loss you write. Choose C by held-out words, for
-# each on its own scale: `GridSearchCV` of scikit-learn takes both.
+# The likelihood provides probabilities, the margin supports any loss. Choose C on held-out words, separately for
+# each; both work in scikit-learn's `GridSearchCV`.

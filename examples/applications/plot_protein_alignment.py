@@ -1,18 +1,18 @@
 """
-Learn what may replace what: aligning proteins
-==============================================
+Learn a substitution matrix for proteins
+========================================
 
-To compare two proteins one writes them below each other with gaps, so that letters of the same origin share a column.
-Programs do so with a table of scores, BLOSUM62, that is thirty years old. With pairs aligned by their structures the
-table can be learned from examples, gaps and all.
+To compare two proteins, they are aligned with gaps such that letters of the same origin share a column. Programs use
+a table of scores, BLOSUM62, that is thirty years old. From pairs that were aligned by structure, the table and the
+gap costs can be learned.
 """
 
 # %%
 # The data
 # --------
-# Pairs of PREFAB 4 (`load_prefab`), aligned by structure. We take pairs of up to 160 letters. Pairs that share a
-# protein, directly or through others, are a family; a family is never divided between 60 pairs to train on, 60 to
-# tune the rival with, and 120 to test with.
+# Pairs of PREFAB 4 (`load_prefab`), aligned by structure, with up to 160 letters. Pairs that share a protein,
+# directly or through others, are a family. A family is never divided between the 60 training pairs, the 60 pairs for
+# tuning the baseline, and the 120 test pairs.
 
 from itertools import product
 
@@ -32,7 +32,7 @@ proteins, ends = np.unique(np.array(data.names), return_inverse=True)
 links = coo_array((np.ones(len(data.names)), ends.reshape(-1, 2).T), shape=(len(proteins), len(proteins)))
 families = connected_components(links, directed=False)[1][ends.reshape(-1, 2)[:, 0]]
 rng = np.random.default_rng(0)
-part_of = rng.integers(0, 4, families.max() + 1)  # two of four parts are for the test
+part_of = rng.integers(0, 4, families.max() + 1)  # two of four parts are test data
 short = [k for k in rng.permutation(len(data.names)) if max(map(len, data.sequences[k])) <= 160]
 
 
@@ -48,8 +48,8 @@ print(len(X_train), len(X_tune), len(X_test), "pairs; the first:", X_train[0][0]
 # %%
 # The model
 # ---------
-# `Alignment` has a weight for each pair of letters and costs for the first and each further letter of a gap. The loss
-# is the share of true matches that are missed by more than four places. Nothing is latent. The best alignment, and
+# `Alignment` has a weight per pair of letters and costs for the first and each further letter of a gap. The loss is
+# the fraction of true matches that are missed by more than four positions. Nothing is latent. The best alignment, and
 # the most violated one in training, are found exactly by dynamic programming, so the certificate holds. C = 0.01 was
 # not tuned.
 
@@ -58,9 +58,8 @@ gaps = model.task_.gap_costs(model.coef_)
 print(f"objective {model.objective_:.3f}, lower bound {model.lower_bound_:.3f}, certified: {model.certified_}")
 
 # %%
-# The rival is BLOSUM62. It deserves a fair chance: not only the costs of gaps are tuned, but also whether ends are
-# free (local) or not (global), and a constant that is added to all scores, which makes alignments longer. The pairs
-# kept for tuning decide.
+# The baseline is BLOSUM62. For a fair comparison, we tune the gap costs, whether end gaps are free (local) or not
+# (global), and a constant that is added to all scores, which makes alignments longer.
 
 letters = model.task_.substitution_matrix(model.coef_)[0]
 blosum = blosum62().restricted(letters).scores
@@ -70,23 +69,23 @@ for task in tasks.values():
 
 
 def by_blosum(pairs, mode, raised, first, further):
-    """Return alignments by BLOSUM62, raised by a constant, with costs of the first and each further letter of a gap."""
+    """Return alignments by BLOSUM62, plus a constant, with costs of the first and each further letter of a gap."""
     return tasks[mode].align(pairs, tasks[mode].fixed_weights((letters, blosum + raised), first, further))
 
 
 settings = list(product(tasks, (0, 2, 4, 6), (8, 12, 16, 20), (0.25, 0.5, 1)))
 tuned = max(settings, key=lambda setting: q_scores(Y_tune, by_blosum(X_tune, *setting), 4).mean())
-print("BLOSUM62 does best with", tuned)
+print("best settings of BLOSUM62:", tuned)
 
 # %%
 # Held-out pairs
 # --------------
-# Q is the share of true matches that are found, Q4 the share found within four places.
+# Q is the fraction of true matches that are found, Q4 the fraction found within four positions.
 
 found = {
     "learned": model.predict(X_test),
     "BLOSUM62, tuned": by_blosum(X_test, *tuned),
-    "BLOSUM62 as BLAST has it": by_blosum(X_test, "local", 0, 12, 1),
+    "BLOSUM62, BLAST's gaps": by_blosum(X_test, "local", 0, 12, 1),
 }
 shares = {name: q_scores(Y_test, predicted, 4) for name, predicted in found.items()}
 for name, predicted in found.items():
@@ -102,13 +101,13 @@ ax.set_title(f"Learned minus tuned BLOSUM62: {gain.mean():+.1f} ± {error:.1f} p
 plt.show()
 
 # %%
-# Points above the line are pairs that the learned table aligns better. A difference below twice its standard error
-# proves nothing. Mind the last row: most of what one might take for learning is a matter of settings that suit the
-# data, here short proteins that match from end to end. Compare with a rival that was tuned as well.
+# Points above the line are pairs that the learned table aligns better. A difference below twice its standard error is
+# not significant. The last row shows that most of the apparent gain is due to settings that suit the data, here short
+# proteins that match from end to end. Compare with a tuned baseline.
 #
-# The table
-# ---------
-# Only twenty letters, in groups that chemists would put together: small, sour, basic, fatty, aromatic.
+# The learned table
+# -----------------
+# The twenty amino acids, in chemical groups: small, acidic, basic, aliphatic, aromatic.
 
 common = "GASTPCDENQHKRILVMFYW"
 scores = model.task_.substitution_matrix(model.coef_)[1]
@@ -119,10 +118,9 @@ ax.set_title(f"Learned from {len(X_train)} pairs; a gap costs {gaps.open:.3f}, t
 plt.show()
 
 # %%
-# What to keep in mind
-# --------------------
-# Sixty pairs say little of rare letters such as W and C; the white cells are weights that training left near zero.
-# With 841 training pairs the learned table comes out ahead of tuned BLOSUM62 by some points in Q4, see ``latentstruct
-# reproduce ssvm-alignment``. ``write_ncbi_matrix`` saves the table for BLAST, EMBOSS and Biopython. If only some
-# matches are sure, ``Alignment(partial=True)`` takes the rest as latent. On the command line: ``latentstruct train
-# align``.
+# Limitations
+# -----------
+# Sixty pairs contain few rare letters such as W and C; the white cells are weights near zero. With 841 training pairs
+# the learned table is some points of Q4 better than tuned BLOSUM62, see ``latentstruct reproduce ssvm-alignment``.
+# ``write_ncbi_matrix`` saves the table for BLAST, EMBOSS and Biopython. If only some matches are known,
+# ``Alignment(partial=True)`` treats the rest as latent. The command is ``latentstruct train align``.

@@ -1,17 +1,17 @@
 """
-Snakes: when only the neighbours know
-=====================================
+Snakes: inference on grids
+==========================
 
-A snake of ten cells lies on a grid; its cells are numbered from head to tail. Each cell's colour tells the way to the
-next one. No cell knows its own number: one has to follow the snake. This is a test of models of graphs, and of what
-edges may say.
+A snake of ten cells lies on a grid; its cells are numbered from head to tail. The color of each cell indicates the
+direction of the next one. No cell contains its own number, so the model has to follow the snake. This data set tests
+graph models and edge features.
 """
 
 # %%
 # The data
 # --------
-# Grids with one snake each (`load_snakes`), 150 to train on and 40 to test with. A cell's features are the colours of
-# the 3 × 3 cells around it.
+# Grids with one snake each (`load_snakes`), 150 for training and 40 for testing. The features of a cell are the
+# colors of the 3 × 3 cells around it.
 
 import warnings
 
@@ -23,13 +23,13 @@ from latentstruct.datasets import load_snakes
 
 data = load_snakes()
 X_train, Y_train, X_test, Y_test = data.X_train[:150], data.Y_train[:150], data.X_test[:40], data.Y_test[:40]
-COLOURS = np.unique(np.concatenate([grid.reshape(-1, 3) for grid in X_train]), axis=0)
+COLORS = np.unique(np.concatenate([grid.reshape(-1, 3) for grid in X_train]), axis=0)
 
 
 def cell_features(grid):
-    """Return the colours of the 3 × 3 cells around each cell, shape (height, width, 45)."""
+    """Return the colors of the 3 × 3 cells around each cell, shape (height, width, 45)."""
     height, width = grid.shape[:2]
-    known = (grid[:, :, None] == COLOURS).all(axis=3).astype(float)
+    known = (grid[:, :, None] == COLORS).all(axis=3).astype(float)
     padded = np.pad(known, ((1, 1), (1, 1), (0, 0)))
     return np.concatenate([padded[i : i + height, j : j + width] for i in range(3) for j in range(3)], axis=2)
 
@@ -37,14 +37,14 @@ def cell_features(grid):
 # %%
 # Three models
 # ------------
-# The first labels each cell for itself. The second has edges that know their direction: to the right, or down. In the
-# third each edge also sees the features of both its ends, so that it can say "this cell points at that one, so their
-# numbers differ by one". Nothing is latent. Training is cut off after six passes over the grids, to keep this page
-# short; C was not tuned.
+# The first model labels each cell separately. The second has edges with a direction (right or down). In the third
+# each edge also has the features of both ends, so that it can express "this cell points at that one, so their numbers
+# differ by one". Nothing is latent. Training is limited to six iterations to keep the tutorial short; C was not
+# tuned.
 
 
 def plain(grid):
-    """Return a grid whose edges know their direction."""
+    """Return a grid whose edges have a direction."""
     return grid_graph(cell_features(grid), edge_types="direction")
 
 
@@ -62,16 +62,16 @@ found = {"cells alone": [cells.predict(cell_features(x).reshape(-1, 45)) for x i
 for name, make in (("edges by direction", plain), ("edges with features", with_ends)):
     model = StructuralSVM(Graph(max_iterations=15), C=0.1, solver="block_ascent", max_rounds=6)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # six rounds are a choice
+        warnings.simplefilter("ignore", ConvergenceWarning)  # six iterations are intended
         model.fit([make(x) for x in X_train], [y.ravel() for y in Y_train])
     found[name] = model.predict([make(x) for x in X_test])
-    print(f"{name}: {model.n_rounds_} rounds, {model.stop_reason_}, certified: {model.certified_}")
+    print(f"{name}: {model.n_rounds_} iterations, {model.stop_reason_}, certified: {model.certified_}")
 
 # %%
 # Test grids
 # ----------
-# Most cells are background, so that a model which never sees a snake is right often. The cells of snakes are what
-# counts. In the picture wrong numbers are ringed.
+# Most cells are background, so a model that never predicts a snake has a high accuracy. The cells of snakes are what
+# counts. Wrong numbers are circled in the picture.
 
 truth = np.concatenate([y.ravel() for y in Y_test])
 print(f"background everywhere: {100 * np.mean(truth == 0):.1f} % of all cells")
@@ -79,10 +79,10 @@ share = {}
 for name, answers in found.items():
     right = np.concatenate(answers) == truth
     share[name] = right[truth > 0].mean()
-    print(f"{name:20s} {100 * right.mean():5.1f} % of all cells, {100 * share[name]:5.1f} % of the snakes")
+    print(f"{name:20s} {100 * right.mean():5.1f} % of all cells correct, {100 * share[name]:5.1f} % of the snakes")
 
 fig, axes = plt.subplots(2, 2, figsize=(5, 4.6), layout="constrained")
-panels = [("the truth", Y_test[0].ravel()), *((name, answers[0]) for name, answers in found.items())]
+panels = [("true labels", Y_test[0].ravel()), *((name, answers[0]) for name, answers in found.items())]
 for ax, (name, labels) in zip(axes.ravel(), panels, strict=True):
     ax.imshow(X_test[0])
     for place, label in enumerate(np.asarray(labels)):
@@ -105,9 +105,9 @@ for ax, (name, labels) in zip(axes.ravel(), panels, strict=True):
 plt.show()
 
 # %%
-# What to keep in mind
-# --------------------
+# Limitations
+# -----------
 # The grids have loops. Where they are too wide for exact elimination, inference is belief propagation, objectives are
-# estimates, and ``certified_`` says so. Trained for longer on all 200 grids the third model is right nearly
-# everywhere: ``latentstruct reproduce snakes``. If some nodes of your graphs have no label, give −1 for them and take
-# `MarginalSSVM` or `HiddenCRF`. On the command line: ``latentstruct train graph``.
+# estimates, and ``certified_`` is False. Trained longer on all 200 grids, the third model is correct nearly
+# everywhere: ``latentstruct reproduce snakes``. If some nodes of your graphs have no label, use −1 for them and
+# `MarginalSSVM` or `HiddenCRF`. The command is ``latentstruct train graph``.

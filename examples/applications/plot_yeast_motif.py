@@ -1,18 +1,18 @@
 """
-Where does yeast begin to copy its DNA?
-=======================================
+Find the motif of replication origins in yeast
+==============================================
 
-A cell copies its DNA from many origins. In baker's yeast they are called autonomously replicating sequences, ARS;
-each holds a short word that proteins bind to, somewhere, on either strand, rarely without mutations. Given origins
-and other stretches of DNA, can we find the word and its place, if nobody tells us either?
+A cell copies its DNA from many origins. In baker's yeast they are called autonomously replicating sequences (ARS).
+Each contains a short word that proteins bind to, at any position and on either strand, usually with mutations. Given
+origins and other DNA sequences, can we find the word and its positions?
 """
 
 # %%
 # The data
 # --------
-# 352 origins and 5 152 stretches between genes (`load_yeast_ars`). For most origins the place of the word is known
-# from experiments; we keep that to ourselves until the end. For each origin we cut a stretch of the same length, as
-# length alone would tell the classes apart otherwise. Every second origin is held out.
+# 352 origins and 5 152 intergenic sequences (`load_yeast_ars`). For most origins the position of the word is known
+# from experiments; we use it for evaluation only. For each origin we cut an intergenic sequence of the same length,
+# because length alone would separate the classes. Every second origin is held out.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,7 +34,7 @@ pool = [data.negatives.sequences[k] for k in rng.permutation(len(data.negatives.
 
 
 def cut_like(origin):
-    """Return a stretch between genes that is as long as an origin, or nearly so if none is long enough."""
+    """Return an intergenic sequence as long as an origin, or nearly so if none is long enough."""
     source = next((k for k, stretch in enumerate(pool) if len(stretch) >= len(origin)), None)
     stretch = pool.pop(source) if source is not None else pool.pop(int(np.argmax([len(s) for s in pool])))
     start = rng.integers(len(stretch) - len(origin) + 1) if len(stretch) > len(origin) else 0
@@ -51,17 +51,17 @@ y_test = np.repeat([1, -1], [len(origins[1::2]), len(others[1::2])])
 # The model
 # ---------
 # `Motif` with windows of 17 letters; start and strand of the window are latent, and words of four letters are the
-# background that everything is compared with. We want the windows themselves, so latents are maximised: `LatentSSVM`.
-# C = 0.1 is the command's default and was not tuned.
+# background. We need the windows themselves, so latent values are maximized: `LatentSSVM`. C = 0.1 is the default of
+# the command and was not tuned.
 
 model = LatentSSVM(Motif(width=17, strands=2), C=0.1, restarts=3).fit(X_train, y_train)
 print("objectives of the starts:", np.round(model.restart_objectives_, 2))
-print(f"{model.n_rounds_} rounds; the last convex problem to within {100 * model.relative_gap_:.2g} %")
+print(f"{model.n_rounds_} iterations; relative gap of the last convex problem {100 * model.relative_gap_:.2g} %")
 
 # %%
-# The word, from the windows of held-out origins
-# ----------------------------------------------
-# Biologists write the consensus as WTTTAYRTTTW, where W is A or T, Y is C or T, and R is A or G.
+# The motif of held-out origins
+# -----------------------------
+# The known consensus is WTTTAYRTTTW, where W is A or T, Y is C or T, and R is A or G.
 
 sites = find_sites(model, origins[1::2], names[1::2])
 matrix = site_matrix([site.site for site in sites])
@@ -69,20 +69,19 @@ letters = np.array([sum(map(str.count, others, letter * len(others))) for letter
 
 ax = plt.subplots(figsize=(5, 2.6), layout="constrained")[1]
 plot_logo(matrix, letters / letters.sum(), ax)
-ax.set_title(f"The word of the origins: {consensus(matrix)}", fontsize=10)
+ax.set_title(f"Motif of the origins: {consensus(matrix)}", fontsize=10)
 plt.show()
 
 # %%
-# Is it at the right place?
-# -------------------------
-# Now the places from experiments. A window hits if its middle is within half a width of that of an annotated site.
-# The baseline is a window put down at random.
+# Known sites
+# -----------
+# A window hits if its center is within half a width of that of an annotated site. The baseline is a random window.
 
 annotated = [k for k in range(1, len(origins), 2) if data.acs[k]]
 
 
 def hits(starts):
-    """Return for each annotated origin whether a window that begins there hits a known site."""
+    """Return for each annotated origin whether a window that starts there hits a known site."""
     middles = np.asarray(starts) + 17 / 2
     known = [[(low + high) / 2 for low, high, _ in data.acs[k]] for k in annotated]
     return [
@@ -104,23 +103,25 @@ plot_sites(
     ax,
     {names[k]: [(low, high) for low, high, _ in data.acs[k]] for k in shown},
 )
-ax.set_title("Windows found, and frames of known sites", fontsize=10)
+ax.set_title("Predicted windows, and known sites (frames)", fontsize=10)
 plt.show()
 
 # %%
-# Does it tell origins from other DNA?
-# ------------------------------------
-# Beside it a linear SVM that counts words of four letters, without places; its C is chosen by cross-validation.
+# Held-out accuracy
+# -----------------
+# The baseline is a linear SVM on counts of words of four letters, without positions; its C is chosen by
+# cross-validation.
 
 counts = make_pipeline(CountVectorizer(analyzer="char", ngram_range=(4, 4)), MaxAbsScaler(), LinearSVC(dual=False))
 words = GridSearchCV(counts, {"linearsvc__C": [0.001, 0.01, 0.1]}, cv=3).fit(X_train, y_train)
-print(f"held-out sequences right: {100 * model.score(X_test, y_test):.1f} %")
-print(f"counts of words:          {100 * words.score(X_test, y_test):.1f} %")
+print(f"held-out accuracy: {100 * model.score(X_test, y_test):.1f} %")
+print(f"counts of words:   {100 * words.score(X_test, y_test):.1f} %")
 
 # %%
-# What to keep in mind
-# --------------------
-# Origins are rich in A and T, and the counts of words profit from that alone: a classifier may be right for a reason
-# that has nothing to do with the site. That is why the places matter more here than the share of right answers. Some
-# sequences are copies of each other on both sides of our split; ``latentstruct reproduce lssvm-motif`` keeps such
-# families together, matches G and C too, and compares with a Gibbs sampler.
+# Limitations
+# -----------
+# Origins are rich in A and T, and the counts of words profit from that alone: a classifier may be correct for a
+# reason that has nothing to do with the site. Therefore the positions matter more here than the accuracy. Some
+# sequences are similar on both sides of our split; ``latentstruct reproduce lssvm-motif`` keeps such families
+# together, matches the GC content too, and compares with a Gibbs sampler. The command is ``latentstruct train
+# motif``.

@@ -1,17 +1,17 @@
 """
-Learn from sequences with gaps in their labels
-==============================================
+Sequences with missing labels
+=============================
 
-Labelling a whole sequence is dear; labelling some of its places is cheap. What are sequences worth in which most
-labels are missing? One can cut them into labelled pieces and throw the rest away, or take the missing labels as
+Labeling a whole sequence is expensive; labeling some of its positions is cheap. How useful are sequences in which
+most labels are missing? One can cut them into labeled pieces and discard the rest, or treat the missing labels as
 latent.
 """
 
 # %%
 # The data
 # --------
-# Made up, so that we know how much the neighbours tell: three labels that tend to stay (with probability 0.9), seen
-# through noise that makes a single place hard to tell. −1 is a label that is missing.
+# Synthetic data: three labels that tend to stay the same (with probability 0.9), observed through noise that makes
+# single positions hard to classify. −1 is a missing label.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,12 +35,12 @@ hidden = [rng.random(len(y)) for y in Y_train]
 
 
 def with_gaps(share):
-    """Return the training labels with a share of them missing."""
+    """Return the training labels with a fraction of them missing."""
     return [np.where(u < share, -1, y) for u, y in zip(hidden, Y_train, strict=True)]
 
 
-def labelled_pieces(share):
-    """Return each run of labelled places as a sequence of its own."""
+def labeled_pieces(share):
+    """Return each run of labeled positions as a separate sequence."""
     pieces = []
     for x, y in zip(X_train, with_gaps(share), strict=True):
         known = np.flatnonzero(y >= 0)
@@ -53,42 +53,42 @@ def labelled_pieces(share):
 # %%
 # Four models
 # -----------
-# All have the same `Chain`: weights from features to labels, and from label to label. They differ in what they do
-# with a missing label. `LatentSSVM` fills in the best one, `MarginalSSVM` and `HiddenCRF` sum over all of them; the
-# pieces know no missing ones. C = 0.1 is not tuned, and the same for all; a likelihood would like a larger one.
+# All models use the same `Chain`: weights from features to labels, and from label to label. They differ in how they
+# treat a missing label. `LatentSSVM` fills in the best one, `MarginalSSVM` and `HiddenCRF` sum over all of them, and
+# the labeled pieces have none. C = 0.1 for all, not tuned; a larger C would suit the likelihood better.
 
 shares = [0.0, 0.5, 0.7, 0.8, 0.9]
-accuracy = {"labelled pieces": [], "LatentSSVM": [], "MarginalSSVM": [], "HiddenCRF": []}
+accuracy = {"labeled pieces": [], "LatentSSVM": [], "MarginalSSVM": [], "HiddenCRF": []}
 for share in shares:
-    pieces = StructuralSVM(Chain(labels=[0, 1, 2]), C=0.1).fit(*map(list, labelled_pieces(share)))
-    accuracy["labelled pieces"].append(pieces.score(X_test, Y_test))
+    pieces = StructuralSVM(Chain(labels=[0, 1, 2]), C=0.1).fit(*map(list, labeled_pieces(share)))
+    accuracy["labeled pieces"].append(pieces.score(X_test, Y_test))
     for estimator in (LatentSSVM, MarginalSSVM, HiddenCRF):
         model = estimator(Chain(labels=[0, 1, 2]), C=0.1).fit(X_train, with_gaps(share))
         accuracy[estimator.__name__].append(model.score(X_test, Y_test))
 
 ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1]
 for (name, line), marker in zip(accuracy.items(), "sov^", strict=True):
-    ax.plot(shares, line, marker=marker, linestyle="--" if name == "labelled pieces" else "-", label=name)
+    ax.plot(shares, line, marker=marker, linestyle="--" if name == "labeled pieces" else "-", label=name)
 alone = np.mean([np.mean(x.argmax(axis=1) == y) for x, y in zip(X_test, Y_test, strict=True)])
-ax.axhline(alone, color="grey", linestyle=":", label="each place alone")
-ax.set(xlabel="share of missing labels", ylabel="held-out places right", title="What the gaps still tell")
+ax.axhline(alone, color="grey", linestyle=":", label="each position alone")
+ax.set(xlabel="fraction of missing labels", ylabel="held-out accuracy", title="Training with missing labels")
 ax.legend(fontsize=8)
 plt.show()
 
 # %%
-# With nothing missing, the first three are one model, `StructuralSVM`, and agree. Look at the right end: pieces of
-# one or two places say nothing of how long labels stay, sequences with gaps still do. How much that is worth depends
-# on how much neighbours tell; with independent labels it would be nothing. If a line rises at first, that is no
-# wonder: fewer labels weigh less against ½‖w‖², as if C were smaller.
+# With no label missing, the first three are the same model, `StructuralSVM`, and agree. At the right end, pieces of
+# one or two positions carry no information on how long labels stay, but sequences with gaps still do. The gain
+# depends on how informative neighbors are; with independent labels there would be none. If a line rises at first, the
+# reason is that fewer labels weigh less against ½‖w‖², as with a smaller C.
 
 for name, line in accuracy.items():
     print(f"{name:16s}", " ".join(f"{value:.3f}" for value in line))
 
 # %%
-# How sure is it?
-# ---------------
-# A model with sums also says how sure it is of each place. The certificate is another matter: with missing labels the
-# problem is not convex, so `certified_` is False and training ends at a local optimum.
+# Confidence
+# ----------
+# Models that sum over labels also provide probabilities. There is no certificate: with missing labels the problem is
+# not convex, so `certified_` is False and training ends at a local optimum.
 
 model = HiddenCRF(Chain(labels=[0, 1, 2]), C=0.1).fit(X_train, with_gaps(0.8))
 print("certified:", model.certified_, "- objective:", round(model.objective_, 3))
@@ -96,10 +96,10 @@ confidence = np.concatenate(model.confidence(X_test))
 right = np.concatenate([p == y for p, y in zip(model.predict(X_test), Y_test, strict=True)])
 for low, high in ((0.3, 0.6), (0.6, 0.8), (0.8, 1.0)):
     inside = (confidence > low) & (confidence <= high)
-    print(f"confidence {low} to {high}: {inside.sum()} places, {100 * right[inside].mean():.0f} % right")
+    print(f"confidence {low} to {high}: {inside.sum()} positions, {100 * right[inside].mean():.0f} % correct")
 
 # %%
-# Where to go on
-# --------------
-# :ref:`sphx_glr_auto_examples_applications_plot_half_tagged_text.py` does this with real sentences. On the command
-# line it is ``latentstruct train chain FILE --unknown '?'``.
+# Next steps
+# ----------
+# :ref:`sphx_glr_auto_examples_applications_plot_half_tagged_text.py` uses real sentences. The command is
+# ``latentstruct train chain FILE --unknown '?'``.

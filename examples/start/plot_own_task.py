@@ -1,18 +1,18 @@
 """
-A task of your own: who does which job
-======================================
+Write your own task: assign jobs to people
+==========================================
 
-The library knows chains, graphs, trees, alignments. If your structure is none of these but you can *list* the
-possible answers of an example, a few lines make it a task, and everything else comes with it: margins, probabilities,
-latent variables, certificates.
+The library has tasks for chains, graphs, trees, alignments and others. If your structure is none of these, but you
+can *list* the possible outputs of an example, a few lines make it a task. Margins, probabilities, latent variables
+and certificates then work with it.
 """
 
 # %%
-# The question
-# ------------
-# Each morning four people and four jobs; each person gets one job. For each pair we know three figures: skill,
-# distance and how long ago the person did it last. A dispatcher has decided for years; we would like to learn what
-# she goes by. The twenty-four ways to deal out the jobs can be listed.
+# The problem
+# -----------
+# Each morning four people get one of four jobs each. Each pair of person and job has three features: skill, distance
+# and the time since the person last did it. Given past decisions of a dispatcher, we want to learn the weights behind
+# them. The 24 possible assignments can be listed.
 
 from itertools import permutations
 
@@ -27,20 +27,20 @@ WAYS = list(permutations(range(4)))
 
 
 class Assignment(CandidateTask):
-    """Deal out four jobs: the score of a way is the sum of its pairs' scores."""
+    """Assign four jobs; the score of an assignment is the sum of the scores of its pairs."""
 
     def candidates(self, x):
-        """Return all ways, no latents, and the features of each way."""
+        """Return all assignments, no latent values, and the features of each assignment."""
         return WAYS, None, np.array([x[range(4), way].sum(axis=0) for way in WAYS])
 
     def output_loss(self, y, y_hat, h_hat):
-        """Return how many people got another job than they should."""
+        """Return the number of people with a wrong job."""
         return sum(job != other for job, other in zip(y, y_hat, strict=True))
 
 
 # %%
-# The data are made up: the dispatcher likes skill, dislikes distance, cares little for the third figure, and is not
-# quite consistent.
+# Synthetic data: the dispatcher prefers skill, avoids distance, hardly considers the third feature, and is not fully
+# consistent.
 
 rng = np.random.default_rng(0)
 X = [rng.normal(size=(4, 4, 3)) for _ in range(400)]
@@ -49,8 +49,8 @@ Y = [max(WAYS, key=lambda way: (x @ taste + 0.4 * rng.normal(size=(4, 4)))[range
 X_train, Y_train, X_test, Y_test = X[:100], Y[:100], X[100:], Y[100:]
 
 # %%
-# `check_task` tries what every task must keep: that slopes are slopes, that losses are zero for the truth, that the
-# best answer is the best. It says nothing if all is well.
+# `check_task` checks the contract of a task: slopes are slopes, the loss of the true output is zero, the best output
+# is the best. It prints nothing if the task is correct.
 
 check_task(Assignment(), X_train[:5], Y_train[:5])
 
@@ -60,11 +60,11 @@ check_task(Assignment(), X_train[:5], Y_train[:5])
 
 model = StructuralSVM(Assignment(), C=0.1).fit(X_train, Y_train)
 print("weights:", model.coef_.round(2))
-print(f"objective {model.objective_:.3f}, proven to be within {100 * model.relative_gap_:.2g} % of the best")
+print(f"objective {model.objective_:.3f}, certified gap {100 * model.relative_gap_:.2g} %")
 
 # %%
-# A natural baseline judges each pair for itself: is this pair one of the dispatcher's? Then each person takes the
-# likeliest job. Nothing keeps two people from the same job.
+# A simple baseline classifies each pair separately: was this pair chosen by the dispatcher? Each person then takes
+# the most likely job, so two people may get the same job.
 
 pairs = np.concatenate([x.reshape(16, 3) for x in X_train])
 chosen = np.concatenate([np.eye(4)[list(y)].ravel() for y in Y_train])
@@ -73,33 +73,36 @@ greedy = [tuple((x @ single.coef_[0]).argmax(axis=1).tolist()) for x in X_test]
 
 
 def people_right(predicted):
-    """Return the share of people with the dispatcher's job."""
+    """Return the fraction of people with the dispatcher's job."""
     return np.mean([np.mean(np.equal(p, y)) for p, y in zip(predicted, Y_test, strict=True)])
 
 
-results = {"each person\nfor itself": people_right(greedy), "the whole\nmorning": people_right(model.predict(X_test))}
+results = {"each person\nseparately": people_right(greedy), "whole\nassignment": people_right(model.predict(X_test))}
 ax = plt.subplots(figsize=(4.6, 2.8), layout="constrained")[1]
 bars = ax.bar(list(results), list(results.values()), color=["0.6", "C0"])
 ax.bar_label(bars, fmt="%.2f")
 clashes = np.mean([len(set(way)) < 4 for way in greedy])
 ax.set(
-    ylim=(0, 1), ylabel="people with the right job", title=f"{100 * clashes:.0f} % of mornings clash without structure"
+    ylim=(0, 1),
+    ylabel="people with the correct job",
+    title=f"{100 * clashes:.0f} % of mornings have conflicts without structure",
 )
 plt.show()
 
 # %%
-# Probabilities for the same task
-# -------------------------------
-# The task knows nothing of estimators. `CRF` gives the same weights another meaning: the probability of each way.
+# Probabilities
+# -------------
+# The task does not depend on the estimator. `CRF` trains it by likelihood and provides the probability of each
+# assignment.
 
 likelihood = CRF(Assignment(), C=1.0).fit(X_train, Y_train)
-print(f"people right by the CRF: {people_right(likelihood.predict(X_test)):.3f}")
+print(f"accuracy of the CRF: {people_right(likelihood.predict(X_test)):.3f}")
 
 # %%
-# What is limited
-# ---------------
-# Listing is exact, and slow when the list is long: ten people have 3.6 million ways. But the score of a way is
-# the sum over its pairs, so write a `PartsTask`: you give the pairs and a search for the best sum,
-# ``scipy.optimize.linear_sum_assignment``; :doc:`/own_task` has it whole. If several candidates share an output, return
-# what tells them apart as the second value of ``candidates``: these are latent variables, and `LatentSSVM`,
-# `MarginalSSVM` and `HiddenCRF` take the task as it is.
+# Limitations
+# -----------
+# Listing is exact, but slow if the list is long: ten people have 3.6 million assignments. Since the score of an
+# assignment is the sum over its pairs, a `PartsTask` is faster: you define the pairs and a search for the best sum,
+# ``scipy.optimize.linear_sum_assignment`` (see :doc:`/own_task`). If several candidates share an output, return the
+# latent values that distinguish them as the second value of ``candidates``; `LatentSSVM`, `MarginalSSVM` and
+# `HiddenCRF` then work with the task.

@@ -1,19 +1,19 @@
 """
-Find a word hidden in random letters
-====================================
+Find a motif in random DNA
+==========================
 
-Two hundred random DNA sequences, half of which hold a mutated copy of one word. We are told which half, but not the
-word and not where its copies lie. Can we find both?
+Half of 200 random DNA sequences contain a mutated copy of one word. The labels say which half, but neither the word
+nor the positions of its copies are known. Can both be found?
 
-A copy's place is a *latent* variable: it belongs to the answer, it is never seen in training, and it must be found
-together with the weights. This is the smallest problem that shows what the library is for.
+The position of a copy is a *latent* variable: it is part of the output, it is not observed in training, and it is
+found together with the weights.
 """
 
 # %%
 # The data
 # --------
 # The word has 13 letters; each letter of a copy is replaced by another one with probability 0.15. We train on 200
-# sequences and keep 200 more to see whether what was learned holds.
+# sequences and hold out 200 more.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,26 +34,24 @@ print(sequences[0][:60], "…", labels[0])
 # %%
 # The model
 # ---------
-# `Motif` scores each window of 13 letters by the sum of a weight for each letter at each position, against a
-# background of frequent short words. A sequence is called positive if its best window scores above 0. `LatentSSVM`
-# trains it: it takes the best window of each positive sequence for its site, solves the convex problem that is left,
-# and repeats. As the result depends on where it begins, we begin three times and keep the best objective. ``C`` is
-# small because each sequence counts; it was not tuned.
+# `Motif` scores each window of 13 letters by the sum of a weight per letter and position, relative to a background of
+# frequent short words. A sequence is positive if its best window scores above 0. `LatentSSVM` takes the best window
+# of each positive sequence as its site, solves the resulting convex problem, and repeats. As the result depends on
+# the initial sites, we use three starts and keep the lowest objective. ``C`` was not tuned.
 
 model = LatentSSVM(Motif(width=13), C=0.02, restarts=3).fit(sequences[train], labels[train])
 
-print("rounds:", model.n_rounds_, "because", model.stop_reason_)
+print("iterations:", model.n_rounds_, "-", model.stop_reason_)
 print("objectives of the three starts:", np.round(model.restart_objectives_, 3))
-print(f"the last convex problem was solved to within {100 * model.relative_gap_:.2g} %")
+print(f"relative gap of the last convex problem: {100 * model.relative_gap_:.2g} %")
 
 # %%
-# The last line is the certificate. It speaks of the last convex problem only: no weights are better for *these* sites
-# by more than that. Whether other sites would be better still, nobody can say without trying them; the three starts
-# are the answer that can be given. If they differ much, begin more often.
+# The last line is the certificate. It applies to the last convex problem only: no weights are better for *these*
+# sites by more than that. Other sites may have a lower objective. If the three starts differ much, use more of them.
 #
-# What was found
-# --------------
-# The sites of the held-out sequences that the model calls positive, and the letters in them:
+# The motif
+# ---------
+# The sites of the held-out sequences that are predicted as positive, as a sequence logo:
 
 unseen, truth = sequences[test], labels[test]
 predicted = model.predict(unseen)
@@ -66,37 +64,37 @@ ax.set_title(f"planted {data.consensus}\nfound {consensus(matrix)}", family="mon
 plt.show()
 
 # %%
-# How good is that?
+# Held-out accuracy
 # -----------------
-# Beside it a classifier that needs no latent variable: a linear SVM on the counts of all words of four letters. It
-# can tell the classes to some degree, but it cannot say where anything lies.
+# The baseline has no latent variables: a linear SVM on the counts of all words of four letters. It separates the
+# classes to some degree, but does not locate anything.
 
 words = make_pipeline(CountVectorizer(analyzer="char", ngram_range=(4, 4)), LinearSVC(C=0.01))
 words.fit(sequences[train], labels[train])
-print(f"held-out sequences right: {100 * model.score(unseen, truth):.1f} %")
-print(f"counts of four letters:   {100 * words.score(unseen, truth):.1f} %")
+print(f"held-out accuracy:     {100 * model.score(unseen, truth):.1f} %")
+print(f"counts of four letters: {100 * words.score(unseen, truth):.1f} %")
 
 positive = np.flatnonzero(truth == 1)
 planted = np.array([data.sites[i][0] for i in np.flatnonzero(test)[positive]])
 found = np.array([site.start for site in find_sites(model, list(unseen[positive]))])
 shift = common_shift(found, planted, widest=3)
-print(f"sites at the planted place: {100 * np.mean(found + shift == planted):.1f} %, windows shifted by {shift}")
+print(f"sites at the planted position: {100 * np.mean(found + shift == planted):.1f} %, windows shifted by {shift}")
 
 # %%
-# A window one letter further along describes the same word nearly as well, so a model may settle on either; the last
+# A window shifted by one letter describes the same word nearly as well, so a model may converge to either. The last
 # line allows for one shift that is common to all sites.
 #
-# What the starts did
-# -------------------
-# The objective of each start, round by round: it never rises. The thick line is the start that was kept.
+# Convergence
+# -----------
+# The objective of each start per iteration. It never increases. The thick line is the start that was kept.
 
 ax = plt.subplots(figsize=(5, 2.8), layout="constrained")[1]
 plot_convergence(model, ax)
-ax.set_title("Three starts, each descends", fontsize=10)
+ax.set_title("Objective of three starts", fontsize=10)
 plt.show()
 
 # %%
-# Where to go on
-# --------------
-# :ref:`sphx_glr_auto_examples_applications_plot_yeast_motif.py` does the same with origins of replication of yeast,
-# where the truth is known from experiments. On the command line it is ``latentstruct train motif``.
+# Next steps
+# ----------
+# :ref:`sphx_glr_auto_examples_applications_plot_yeast_motif.py` finds motifs in origins of replication of yeast,
+# where the true sites are known from experiments. The command is ``latentstruct train motif``.

@@ -1,15 +1,16 @@
 """
-Segments that differ in their lengths
-=====================================
+Segments of different lengths
+=============================
 
-Some events look alike token by token, and differ only in how long they last. `Chain` labels tokens and knows nothing
-of lengths; `SemiMarkov` labels whole segments, and has a weight for each length.
+Some events look the same token by token and differ only in their duration. `Chain` labels tokens and has no weights
+for lengths. `SemiMarkov` labels whole segments and has a weight per length.
 """
 
 # %%
 # The data
 # --------
-# Calls and echoes have the same loudness. A call lasts four to six steps, an echo one or two; between them is silence.
+# Calls and echoes have the same loudness. A call lasts four to six steps, an echo one or two; between them is
+# silence.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,8 +39,8 @@ X_train, Y_train, X_test, Y_test = list(X[:40]), list(Y[:40]), list(X[40:]), lis
 # %%
 # Two models
 # ----------
-# `Chain` takes one label per token, `SemiMarkov` the segments themselves. Both are trained by the same estimator, with
-# a certified gap.
+# `Chain` takes one label per token, `SemiMarkov` the segments themselves. The same estimator trains both, with a
+# certified gap.
 
 
 def per_token(segments):
@@ -50,25 +51,25 @@ def per_token(segments):
 segmental = StructuralSVM(SemiMarkov(), C=0.1).fit(X_train, Y_train)
 tokens = StructuralSVM(Chain(start=True, end=True), C=0.1).fit(X_train, [per_token(y) for y in Y_train])
 print("certified:", segmental.certified_, tokens.certified_)
-print(f"SemiMarkov: {segmental.score(X_test, Y_test):.3f} of the held-out tokens right")
+print(f"SemiMarkov: {segmental.score(X_test, Y_test):.3f} held-out accuracy of tokens")
 print(f"Chain:      {tokens.score(X_test, [per_token(y) for y in Y_test]):.3f}")
 
 # %%
-# What it learned
+# Learned weights
 # ---------------
-# The last weights are those of lengths, one row per length: long loud segments are calls, short ones echoes.
+# The last weights are those of lengths, one row per length: long loud segments are calls, short ones are echoes.
 
 labels = segmental.task_.labels_.labels
 weights = segmental.coef_[-segmental.task_.longest_ * len(labels) :].reshape(-1, len(labels))
 ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1]
 for label, line, marker in zip(labels, weights.T, "osv", strict=True):
     ax.plot(np.arange(1, len(line) + 1), line, marker=marker, label=label)
-ax.set(xlabel="length of the segment", ylabel="weight", title="Lengths tell calls from echoes")
+ax.set(xlabel="length of the segment", ylabel="weight", title="Weights of segment lengths")
 ax.legend()
 plt.show()
 
 # %%
-# Where to go on
-# --------------
-# Segments whose label is -1, and tokens in no segment, are latent: train them with `LatentSSVM` or `HiddenCRF`, as
+# Next steps
+# ----------
+# Segments whose label is -1, and tokens in no segment, are latent. Train them with `LatentSSVM` or `HiddenCRF`, as
 # :ref:`sphx_glr_auto_examples_start_plot_half_labelled_sequences.py` does for tokens.

@@ -2,14 +2,14 @@
 One objective, two temperatures
 ===============================
 
-Latent SVM, marginal SVM and hidden CRF look like three methods. They are one objective at different temperatures.
-Here we watch them meet on a small problem, and see that what they predict need not differ.
+Latent SVM, marginal SVM and hidden CRF are one objective at different temperatures. This tutorial shows on a small
+problem how the objectives converge, and that predictions need not differ.
 """
 
 # %%
 # The objective
 # -------------
-# For each example with answer :math:`y_i` and latent :math:`h`,
+# For each example with output :math:`y_i` and latent value :math:`h`,
 #
 # .. math::
 #
@@ -23,7 +23,7 @@ Here we watch them meet on a small problem, and see that what they predict need 
 #
 # The data
 # --------
-# Each example has six views of which one tells the class; which one is latent.
+# Each example has six views. One of them is informative; which one is latent.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,9 +45,9 @@ X[np.arange(400), rng.integers(0, 6, 400)] += 2.5 * np.eye(3)[y]
 X_train, y_train, X_test, y_test = X[:200], y[:200], X[200:], y[200:]
 
 # %%
-# The same weights, seen at falling temperatures
-# ----------------------------------------------
-# Train the latent SVM, keep its weights, and ask what the objective is at other temperatures.
+# The same weights at decreasing temperatures
+# -------------------------------------------
+# We train the latent SVM, keep its weights, and evaluate the objective at other temperatures.
 
 model = LatentSSVM(LatentMulticlass(), C=0.05, restarts=3).fit(X_train, y_train)
 task = model.task_
@@ -64,23 +64,23 @@ temperatures = np.logspace(-3, 0, 10)
 hard = value(0.0, 0.0)
 ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1]
 for name, pair, marker in (
-    ("latents warm (0, ε)", lambda e: (0.0, e), "o"),
-    ("outputs warm (ε, 0)", lambda e: (e, 0.0), "s"),
-    ("both warm (ε, ε)", lambda e: (e, e), "^"),
+    ("latent values (0, ε)", lambda e: (0.0, e), "o"),
+    ("outputs (ε, 0)", lambda e: (e, 0.0), "s"),
+    ("both (ε, ε)", lambda e: (e, e), "^"),
 ):
     ax.loglog(temperatures, [abs(value(*pair(e)) - hard) for e in temperatures], marker=marker, label=name)
-ax.set(xlabel="temperature ε", ylabel="distance to the latent SVM", title="All objectives meet as ε → 0")
+ax.set(xlabel="temperature ε", ylabel="difference to the latent SVM", title="All objectives converge as ε → 0")
 ax.legend(fontsize=8)
 plt.show()
 
 # %%
-# The distance is at most C times the number of examples times ε times the logarithm of the number of things that are
-# pooled, twice: it must vanish with ε. It does so faster where the best is ahead of the others by much.
+# The difference is at most C times the number of examples times ε times the logarithm of the number of pooled values,
+# twice, so it vanishes with ε. It vanishes faster if the best value is clearly ahead of the others.
 #
-# Trained at each temperature
-# ---------------------------
-# That the objectives are near does not say that what is trained is near: with latents no objective is convex, and
-# each ends at a local optimum. So let us look at what counts, on the held-out half:
+# Training at each temperature
+# ----------------------------
+# Similar objectives do not imply similar models: with latent variables the objectives are not convex, and training
+# ends at local optima. So we compare the scores on the held-out half:
 
 estimators = {
     "LatentSSVM": LatentSSVM(LatentMulticlass(), C=0.05, restarts=3),
@@ -93,20 +93,20 @@ scores = {}
 for name, estimator in estimators.items():
     fitted = estimator.fit(X_train, y_train)
     scores[name] = fitted.score(X_test, y_test)
-    print(f"{name:13s} objective {fitted.objective_:7.3f}, held-out right {scores[name]:.3f}")
+    print(f"{name:13s} objective {fitted.objective_:7.3f}, held-out accuracy {scores[name]:.3f}")
 mean_view = np.mean(X_test.mean(axis=1)[:, :2].argmax(axis=1) == y_test)
-print(f"mean of the views, nothing learned: {mean_view:.3f}")
+print(f"mean of the views, without training: {mean_view:.3f}")
 
 # %%
-# Objectives of different temperatures are different functions; only rows of the same function can be compared by
-# them. The standard error of such an accuracy is about
+# Objectives at different temperatures are different functions and cannot be compared. The standard error of such an
+# accuracy is about
 
 error = np.sqrt(np.mean(list(scores.values())) * (1 - np.mean(list(scores.values()))) / len(y_test))
-print(f"{error:.3f}, and the best and the worst differ by {max(scores.values()) - min(scores.values()):.3f}")
+print(f"{error:.3f}, the best and the worst differ by {max(scores.values()) - min(scores.values()):.3f}")
 
 # %%
-# Which one do I take?
-# --------------------
-# If you want the latents themselves (a site, a box), take the hard maximum. If they stay uncertain (missing labels),
-# sum. If you want probabilities, take the hidden CRF. And try: on the real data of the other tutorials the order is
-# not the same everywhere.
+# Which one to use
+# ----------------
+# If you need the latent values themselves (a site, a box), use the hard maximum. If they remain uncertain (missing
+# labels), sum over them. If you need probabilities, use the hidden CRF. Try several: on the real data of the other
+# tutorials the order is not always the same.

@@ -18,7 +18,7 @@ from latentstruct.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.metrics import f_beta, prbep, roc_area
-from latentstruct.metrics.strengths import comparable_strength
+from latentstruct.metrics.strengths import suggest_C
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import Measure
@@ -56,7 +56,7 @@ Scores = dict[Setting, Vector]
 
 
 class Grid(NamedTuple):
-    """Settings to choose from: C of the structural SVM as multiples of `comparable_strength`, C and j of the other."""
+    """Settings to choose from: C of the structural SVM as multiples of `suggest_C`, C and j of the other."""
 
     strengths: tuple[float, ...]
     pair_strengths: tuple[float, ...]
@@ -149,7 +149,7 @@ class Trained(NamedTuple):
 
 def train_structural(X: Any, y: NDArray[np.bool_], held_out: Any, measure: str, strengths: Iterable[float]) -> Trained:
     """Train for a measure at rising strengths, each from the planes of the one before."""
-    unit = comparable_strength(measure, len(y), int(y.sum()))
+    unit = suggest_C(measure, len(y), int(y.sum()))
     # A small bundle: each round multiplies all its planes, which are as long as the vocabulary.
     model = StructuralSVM(Measure(measure), solver=Bundle(tol=TOLERANCE, max_planes=MOST_PLANES), warm_start=True)
     scores: Scores = {}

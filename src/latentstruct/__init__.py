@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from latentstruct.features.rotated_views import RotatedViews
     from latentstruct.features.windows import WindowFeatures
     from latentstruct.metrics.hierarchies import tree_costs
-    from latentstruct.metrics.strengths import comparable_strength
+    from latentstruct.metrics.strengths import suggest_C
     from latentstruct.persistence.checkpoints import Checkpoint
     from latentstruct.persistence.models import load
     from latentstruct.solvers import *  # noqa: F403
@@ -50,7 +50,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "features.rotated_views": ("RotatedViews",),
         "features.windows": ("WindowFeatures",),
         "metrics.hierarchies": ("tree_costs",),
-        "metrics.strengths": ("comparable_strength",),
+        "metrics.strengths": ("suggest_C",),
         "persistence.checkpoints": ("Checkpoint",),
         "persistence.models": ("load",),
         "solvers": solvers.__all__,

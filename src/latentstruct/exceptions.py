@@ -47,12 +47,7 @@ class InputError(ValueError):
 
     def render(self, name: Callable[[str], str | None] = lambda parameter: None) -> str:
         """Return the message; `name` returns the option of a command for a parameter, None if there is none."""
-
-        def named(match: re.Match[str]) -> str:
-            option = name(match[1])
-            return match[0] if option is None else option + match[2]
-
-        return _printable(_NAMES.sub(named, self._text()))
+        return _printable(rename_parameters(self._text(), name))
 
     def _text(self) -> str:
         if not self.expected:
@@ -70,7 +65,7 @@ class InputError(ValueError):
 
 
 class FormatError(InputError):
-    """A file does not have the expected format.
+    """A file does not have the expected format, or cannot be written.
 
     The message is "`path`, line `line`: expected `expected`, got `got`. `hint`".
 
@@ -130,6 +125,16 @@ def _shown(got: object) -> str:
 
 def _with_hint(text: str, hint: str | None) -> str:
     return f"{text}. {hint}" if hint else text
+
+
+def rename_parameters(text: str, name: Callable[[str], str | None]) -> str:
+    """Return a text in which each parameter in backticks is the option that `name` returns, unless that is None."""
+
+    def named(match: re.Match[str]) -> str:
+        option = name(match[1])
+        return match[0] if option is None else option + match[2]
+
+    return _NAMES.sub(named, text)
 
 
 def _printable(text: str) -> str:

@@ -196,7 +196,7 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     for command in ("predict", "evaluate"):
         assert f"{strange}, letter 2 of the sequence 'b': expected an amino acid" in fail(command, model, strange)
     assert "DATA must be given" in fail("evaluate", model)
-    assert "cannot be written" in fail("predict", model, train, "-o", tmp_path / "none" / "out.fa")
+    assert "a writable path" in fail("predict", model, train, "-o", tmp_path / "none" / "out.fa")
 
 
 @pytest.mark.parametrize(("field", "value"), [("tracks", ["colour"]), ("tracks", 3), ("kind", "rank")])

@@ -150,7 +150,7 @@ def test_a_file_in_the_place_of_the_pictures(model, data, tmp_path):
 # Images of other types
 
 
-NOT_READ = "q.tif is of a type that is not read; expected .png, .jpg, .jpeg, .bmp, .ppm or .pgm: convert it"
+NOT_READ = "q.tif is not of a type that is read"
 
 
 @pytest.fixture(params=["folder", "zip"])
@@ -171,7 +171,7 @@ def test_labelled_images_of_other_types_are_bad(with_others, data, model, tmp_pa
     images, labels = with_others
     for table in (labels, data[1]):
         shown = run(*train((images, table), tmp_path), code=2).stderr
-        assert f"{NOT_READ}\n" in shown
+        assert NOT_READ in shown
         assert (f"{labels}:" in shown) == (table == labels)
         assert "--skip-bad" in shown.splitlines()[-1]
         result = run(*train((images, table), tmp_path, "--skip-bad", "--max-rounds", 1, "--json"))
@@ -184,7 +184,7 @@ def test_labelled_images_of_other_types_are_bad(with_others, data, model, tmp_pa
 def test_images_of_other_types_are_told_of(with_others, model, tmp_path):
     said = run("predict", model, with_others[0], "-o", tmp_path / "out").stderr.splitlines()
     assert said[0].startswith("left out: ")
-    assert said[0].endswith(NOT_READ)
+    assert NOT_READ in said[0]
     assert len(predictions(tmp_path / "out")) == 10
 
 
@@ -192,16 +192,16 @@ def test_several_images_of_other_types(data, model, tmp_path):
     images = some_of(data[0], tmp_path / "images", 1)
     for name in ("a.webp", "q.tif", "r.HEIC"):
         (images / name).write_bytes(b"")
-    assert "a.webp is of a type that is not read" in run("predict", model, images, "-o", tmp_path / "o").stderr
+    assert "a.webp is not of a type that is read" in run("predict", model, images, "-o", tmp_path / "o").stderr
     assert "(the first of 3 such files)" in run("predict", model, images, "-o", tmp_path / "o").stderr
     (images / "p1.png").unlink()
-    assert "images has no images that can be read: " in fail("predict", model, images, "-o", tmp_path / "none")
+    assert "expected images" in fail("predict", model, images, "-o", tmp_path / "none")
     message = fail("predict", model, images / "a.webp", "-o", tmp_path / "none")
-    assert message.startswith(f"error: {images / 'a.webp'} is of a type that is not read")
+    assert message.startswith(f"error: {images / 'a.webp'}: expected")
     for path in images.iterdir():
         path.unlink()
     some_of(data[0], images / "inner", 1)
-    assert "(folders within it are not looked into)" in fail("predict", model, images, "-o", tmp_path / "none")
+    assert "subfolders are not read" in fail("predict", model, images, "-o", tmp_path / "none")
 
 
 # Numbers

@@ -155,7 +155,7 @@ def test_other_marks_and_missing_columns_are_answered(tagger, whole, tmp_path):
     other = write_half(tmp_path / "other.txt", "_")
     assert "expected a label of the model" in fail("evaluate", tagger, other)
     words = "".join(f"{line.split()[0]}\n" if line else "\n" for line in whole.read_text().splitlines())
-    assert "expected 2 with the labels in" in fail("evaluate", tagger, "-", stdin=words)
+    assert "expected 2 columns with the labels in" in fail("evaluate", tagger, "-", stdin=words)
     assert "expected 2 as in training, or" in fail("predict", tagger, "-", stdin="the cat sees a dog\n")
     assert "(one token a line)" in fail("predict", tagger, "-", stdin="the cat sees\na dog\n")
 

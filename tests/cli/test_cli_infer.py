@@ -262,7 +262,7 @@ def test_bad_requests(model, tmp_path):
         ((tmp_path / "none.uai", "--task", "PR"), "does not exist"),
         (("-", "--task", "PR", "--evidence", "-"), "--evidence must be a file"),
         ((model, "--task", "PR", "-o", model), "--output must be another file than the"),
-        ((model, "--task", "PR", "-o", tmp_path / "none" / "out"), "cannot be written"),
+        ((model, "--task", "PR", "-o", tmp_path / "none" / "out"), "a writable path"),
     ):
         assert message in fail("infer", *args)
     assert "--task must be one of PR, MAR, MAP, MMAP, got ZETA" in run("infer", model, "--task", "ZETA", code=2).stderr

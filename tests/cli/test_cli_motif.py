@@ -177,7 +177,7 @@ def test_live_table_has_starts(files, tmp_path):
         (">a\nACGTACGTAC\n>b\nACGX\n", "{data}:4: "),
         (">a\nACGTACGTAC\n>b\n", "{data}"),
         (">a\nACGTACGTAC\n>a\nACGTACGTAC\n", "{data}:3: "),
-        (">a\nACGTACGTAC\n>b\nACGTACG\n", "{data}, sequence 'b': expected at least 8, the width of the motif"),
+        (">a\nACGTACGTAC\n>b\nACGTACG\n", "{data}, sequence 'b': expected at least 8 consecutive letters"),
         (
             ">a\nACGTACGTAC\n>b\nacgtEKLV\n",
             "{data}:4: found 'E' in column 5; expected the letters ACGTN of either case: "
@@ -187,7 +187,7 @@ def test_live_table_has_starts(files, tmp_path):
         (">a\nACGr\n", "replace ambiguous letters such as R by N"),
         (">a\nACGU\n", "is this RNA? Replace U by T"),
         (">a\nACG-\n", "found '-' in column 4; expected the letters ACGTN of either case: replace other letters by N"),
-        (">a\nACGTNNACGTACGNACGTACG\n", "{data}, sequence 'a': expected at least 8, the width of the motif"),
+        (">a\nACGTNNACGTACGNACGTACG\n", "{data}, sequence 'a': expected at least 8 consecutive letters"),
     ],
 )
 def test_bad_sequences(text, message, model, files, tmp_path):
@@ -308,7 +308,7 @@ def test_files_of_one_kind_are_given_by_name(files, model):
     assert "label=1" in fail("train", "motif", files.positive)
     assert "--positive FASTA --negative FASTA" in fail("train", "motif", files.positive, files.negative)
     assert f"--data {files.positive}" in fail("report", model, files.positive)
-    assert "is a file" in fail("predict", files.positive, model)
+    assert "the folder of a latentstruct model" in fail("predict", files.positive, model)
 
 
 def test_output_must_not_be_an_input(model, files, tmp_path):

@@ -133,7 +133,7 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
         assert "at most 3" in message
     assert "--positive must be left out for a" in fail("evaluate", model, train, "--positive", train)
     assert "DATA must be given" in fail("evaluate", model)
-    assert "cannot be written" in fail("predict", model, train, "-o", tmp_path / "none" / "scores.txt")
+    assert "a writable path" in fail("predict", model, train, "-o", tmp_path / "none" / "scores.txt")
 
 
 @pytest.mark.parametrize(("field", "value"), [("k", 3), ("k", "two"), ("n_features", 4), ("kind", "motif")])

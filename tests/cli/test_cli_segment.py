@@ -11,14 +11,14 @@ from latentstruct.cli.run import Training
 from latentstruct.data.images import ImageFiles
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.images import spread_patches
-from pictures import COLOURS, encode, pack, write_pictures
+from pictures import COLORS, encode, pack, write_pictures
 
 OPTIONS = ("--words", 20, "--patch", 16, "--step", 8, "--quiet")
 
 
-def colourful(labels):
-    """Return a label image with colours; unknown pixels are white."""
-    table = np.vstack([[255, 255, 255], COLOURS]).astype(np.uint8)
+def colorful(labels):
+    """Return a label image with colors; unknown pixels are white."""
+    table = np.vstack([[255, 255, 255], COLORS]).astype(np.uint8)
     return encode(table[labels])
 
 
@@ -80,8 +80,8 @@ def test_training_prediction_and_evaluation(model, test_data, tmp_path):
     with Image.open(out / "p0.png") as image:
         assert image.mode == "P"
         palette = np.array(image.getpalette()).reshape(-1, 3)
-    for label, _, colour, _ in legend[1:]:
-        assert "#{:02x}{:02x}{:02x}".format(*palette[int(label)]) == colour
+    for label, _, color, _ in legend[1:]:
+        assert "#{:02x}{:02x}{:02x}".format(*palette[int(label)]) == color
 
 
 def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
@@ -110,20 +110,20 @@ def test_archives_and_single_images(model, test_data, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["marginal", "latent", "crf"])
-def test_labels_as_colours(kind, tmp_path, test_data):
-    images, labels = write_pictures(tmp_path, 6, 3, as_labels=colourful)
+def test_labels_as_colors(kind, tmp_path, test_data):
+    images, labels = write_pictures(tmp_path, 6, 3, as_labels=colorful)
     out, estimators = tmp_path / "model", {"marginal": "MarginalSSVM", "latent": "LatentSSVM", "crf": "HiddenCRF"}
     args = ("train", "segment", images, labels, "--unknown", "#FFFFFF", "-o", out, "--model", kind, "--max-rounds", 4)
     result = json.loads(run(*args, *OPTIONS, "--json", "--valid", images, "--valid-labels", labels).stdout)
     assert result["estimator"] == estimators[kind]
     assert result["latent"]
-    names = ["#{:02x}{:02x}{:02x}".format(*colour) for colour in COLOURS]
+    names = ["#{:02x}{:02x}{:02x}".format(*color) for color in COLORS]
     assert sorted(one["label"] for one in result["valid"]["classes"]) == sorted(names)
     assert result["valid"]["accuracy"] > 0.7
     run("predict", out, images, "-o", tmp_path / "out")
     # Predictions can be read as labels, and the model agrees with itself.
     assert scores_of(out, images, tmp_path / "out")["accuracy"] == 1.0
-    assert "has greys; expected colours as in the other label images" in fail("evaluate", out, *test_data)
+    assert "expected colors, as in the other label images, got grays" in fail("evaluate", out, *test_data)
 
 
 def test_all_pixels_known(tmp_path):
@@ -169,12 +169,12 @@ def test_pictures_that_do_not_fit(data, tmp_path):
     args = ("train", "segment", images, labels, "-o", tmp_path / "model", *OPTIONS)
     whole = (labels / "p3.png").read_bytes()
     (labels / "p3.png").write_bytes(whole[:50])
-    assert "p3.png cannot be read" in fail(*args)
+    assert "p3.png: expected a complete PNG" in fail(*args)
     (labels / "p3.png").write_bytes(encode(np.ones((20, 30), np.uint8)))
     message = fail(*args)
     assert "expected 64 × 48 as" in message
-    (labels / "p3.png").write_bytes(colourful(np.zeros((48, 64), int)))
-    assert "p3.png has colours; expected numbers" in fail(*args)
+    (labels / "p3.png").write_bytes(colorful(np.zeros((48, 64), int)))
+    assert "p3.png: expected a palette or grays" in fail(*args)
     (labels / "p3.png").unlink()
     assert "expected a label image 'p3' in" in fail(*args)
     (images / "p3.png").unlink()
@@ -258,7 +258,7 @@ def test_unknown_label_that_is_nowhere(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_colour_of_a_palette_as_unknown(tmp_path):
+def test_color_of_a_palette_as_unknown(tmp_path):
     palette = [9, 9, 9, *(10, 20, 30), *(0, 0, 0), *(200, 0, 0), *(0, 0, 0)]
     images, labels = write_pictures(tmp_path, 3, 0, as_labels=lambda labels: encode(labels + 1, palette=palette))
     args = ("train", "segment", images, labels, "-o", tmp_path / "model", *OPTIONS, "--unknown")
@@ -268,11 +268,11 @@ def test_colour_of_a_palette_as_unknown(tmp_path):
     assert "--unknown must be an integer from 0" in fail(*args, "#090909")
 
 
-@pytest.mark.parametrize("case", ["unknown", "colours", "size", "label"])
+@pytest.mark.parametrize("case", ["unknown", "colors", "size", "label"])
 def test_held_out_data_are_checked_before_training(case, data, tmp_path, monkeypatch):
     as_labels, message = {
         "unknown": (lambda labels: encode(np.zeros_like(labels)), "expected labeled pixels"),
-        "colours": (colourful, "has colours; expected numbers"),
+        "colors": (colorful, "expected a palette or grays"),
         "size": (lambda labels: encode(labels[1:]), "expected 64 × 48 as"),
         "label": (lambda labels: encode(labels * 5), "expected a label of the model"),
     }[case]

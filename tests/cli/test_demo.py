@@ -68,7 +68,7 @@ def test_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path, resul
     monkeypatch.setattr("latentstruct.viz.plots.axes.find_spec", lambda name: None)
     shown = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert shown.exit_code == 2
-    assert 'pip install "latentstruct[plot]"' in shown.stderr
+    assert "latentstruct[plot]" in shown.stderr
     with pytest.raises(InputError, match="matplotlib"):
         draw(result, tmp_path / "demo.png")
 

@@ -19,7 +19,15 @@ from latentstruct.estimators.reports import estimate_end
 from latentstruct.progress import eta as time_left
 from latentstruct.progress import heartbeat
 from latentstruct.progress.display import WAITING, Progress, say
-from latentstruct.progress.eta import Estimate, Outlook, Steps, TrainingTime, describe_share, extrapolate, show_seconds
+from latentstruct.progress.eta import (
+    Estimate,
+    Steps,
+    StoppingRule,
+    TrainingTime,
+    describe_share,
+    extrapolate,
+    show_seconds,
+)
 from latentstruct.progress.heartbeat import Heartbeat, each
 from latentstruct.solvers import Perceptron
 
@@ -32,9 +40,9 @@ def rounds_of(gaps, seconds, start=0, begun=0.0):
     ]
 
 
-def watch(outlook, rounds):
+def watch(stopping, rounds):
     """Return the seconds and the estimate after each round."""
-    clock, seen = TrainingTime(outlook), []
+    clock, seen = TrainingTime(stopping), []
     for line in rounds:
         clock.add(line)
         seen.append((line.seconds, clock.estimate()))
@@ -79,14 +87,14 @@ def test_longer_times_never_look_shorter(seconds, factor):
     st.floats(0.0, 0.15),
     st.integers(0, 2**32 - 1),
 )
-def test_the_end_of_a_falling_gap_is_foreseen_within_a_factor_of_three(pace, law, noise, seed):
+def test_the_end_of_a_falling_gap_is_estimated_within_a_factor_of_three(pace, law, noise, seed):
     n, goal = 120, 1e-3
     k = np.arange(1, n + 1)
     # Both laws reach the goal with the last round.
     gaps = 0.9 * (goal / 0.9) ** (k / n) if law == "geometric" else 0.9 * k ** (math.log(goal / 0.9) / math.log(n))
     gaps = gaps * np.exp(noise * np.random.default_rng(seed).standard_normal(n))
     seconds = np.maximum(pace * k, 1e-6) + time_left.SHORT
-    seen = watch(Outlook("gap", goal), rounds_of(gaps, seconds))
+    seen = watch(StoppingRule("gap", goal), rounds_of(gaps, seconds))
     later = [(seconds[-1] - at, estimate) for at, estimate in seen[n // 2 : -n // 10]]
     told = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
     assert len(told) >= 0.5 * len(later)
@@ -95,7 +103,7 @@ def test_the_end_of_a_falling_gap_is_foreseen_within_a_factor_of_three(pace, law
     assert np.mean(good) >= 0.9
 
 
-def test_nothing_is_foreseen_on_a_plateau_or_from_few_rounds():
+def test_nothing_is_estimated_on_a_plateau_or_from_few_rounds():
     seconds = np.arange(1.0, 61.0)
     falling = np.geomspace(0.9, 2e-3, 30)
     plateau = np.concatenate([falling, np.full(30, 2e-3)])
@@ -108,18 +116,18 @@ def test_nothing_is_foreseen_on_a_plateau_or_from_few_rounds():
 def test_the_limit_is_told_where_it_comes_first_or_nothing_else_is_known():
     seconds = np.arange(1.0, 31.0)
     slow = rounds_of(np.geomspace(0.9, 0.5, 30), seconds)
-    assert watch(Outlook("gap", 1e-3, max_seconds=40.0), slow)[-1][1] == Estimate(10.0, is_limit=True)
+    assert watch(StoppingRule("gap", 1e-3, max_seconds=40.0), slow)[-1][1] == Estimate(10.0, is_limit=True)
     assert str(Estimate(10.0, is_limit=True)) == "at most 10 s left"
     unbounded = [Round(k, 1.0, -math.inf, math.inf, k, float(k)) for k in range(1, 21)]
-    assert watch(Outlook("", max_rounds=50), unbounded)[-1][1] == Estimate(30.0, is_limit=True)
-    assert watch(Outlook(""), unbounded)[-1][1] is None
-    by_rounds = watch(Outlook("gap", 1e-6, max_rounds=32), rounds_of(np.geomspace(0.9, 1e-2, 30), seconds))[-1][1]
+    assert watch(StoppingRule("", max_rounds=50), unbounded)[-1][1] == Estimate(30.0, is_limit=True)
+    assert watch(StoppingRule(""), unbounded)[-1][1] is None
+    by_rounds = watch(StoppingRule("gap", 1e-6, max_rounds=32), rounds_of(np.geomspace(0.9, 1e-2, 30), seconds))[-1][1]
     assert by_rounds.seconds == pytest.approx(2.0)
 
 
 def test_nothing_is_left_once_the_goal_is_reached_and_before_two_seconds():
     seconds = np.arange(1.0, 31.0)
-    seen = watch(Outlook("gap", 1e-3), rounds_of(np.geomspace(0.9, 0.9e-3, 30), seconds))
+    seen = watch(StoppingRule("gap", 1e-3), rounds_of(np.geomspace(0.9, 0.9e-3, 30), seconds))
     assert seen[0][1] is None
     assert seen[-2][1] is not None
     assert seen[-1][1] is None
@@ -127,7 +135,7 @@ def test_nothing_is_left_once_the_goal_is_reached_and_before_two_seconds():
 
 def test_starts_to_come_take_as_long_as_those_before():
     first, second = (rounds_of([0.5, 0.2, 0.1], [2.0, 6.0, 10.0], k, 10.0 * k) for k in (0, 1))
-    seen = watch(Outlook("round", 1e-3, n_starts=4), first + second)
+    seen = watch(StoppingRule("round", 1e-3, n_starts=4), first + second)
     assert [estimate for _, estimate in seen[:3]] == [None] * 3
     # Eight seconds of the second start and ten of each of the other two.
     assert seen[3][1] == Estimate(28.0)
@@ -136,7 +144,7 @@ def test_starts_to_come_take_as_long_as_those_before():
 
 
 def test_irregular_rounds_tell_how_far_the_last_one_was_from_the_end():
-    clock = TrainingTime(Outlook("round", 1e-3))
+    clock = TrainingTime(StoppingRule("round", 1e-3))
     for line in rounds_of([1.0, 0.5, 0.25], [2.0, 4.0, 6.0]):
         clock.add(line)
     assert clock.describe() == "last decrease 20%, tolerance 0.1%"
@@ -145,16 +153,16 @@ def test_irregular_rounds_tell_how_far_the_last_one_was_from_the_end():
 def test_a_fall_over_ten_rounds_is_extrapolated():
     k = np.arange(1, 81)
     rounds = [Round(int(n), 1.0 + 2.0 * 0.9**n, -math.inf, math.inf, int(n), 0.5 * n) for n in k]
-    outlook = Outlook("fall", 1e-5, span=10)
+    stopping = StoppingRule("fall", 1e-5, span=10)
     falls = [(rounds[n - 10].objective - rounds[n].objective) / rounds[n].objective for n in range(10, 80)]
     # The falls reach the goal after about so many rounds more.
     end = 0.5 * (80 + math.log(falls[-1] / 1e-5) / -math.log(0.9))
-    at, estimate = watch(outlook, rounds)[-1]
+    at, estimate = watch(stopping, rounds)[-1]
     assert 1 / 3 <= estimate.seconds / (end - at) <= 3
 
 
 @pytest.mark.parametrize(
-    ("solver", "temperature", "latent", "outlook"),
+    ("solver", "temperature", "latent", "stopping"),
     [
         (LBFGS(tol=0.01), Temperature(1.0, 1.0), False, ("gap", 0.01, 1)),
         (LBFGS(tol=0.01, restarts=3), Temperature(1.0, 1.0), True, ("fall", 1e-4, 3)),
@@ -163,13 +171,13 @@ def test_a_fall_over_ten_rounds_is_extrapolated():
         (Perceptron(), Temperature(), False, ("", 0.0, 1)),
     ],
 )
-def test_solvers_end_by_their_rules(solver, temperature, latent, outlook):
+def test_solvers_end_by_their_rules(solver, temperature, latent, stopping):
     task = LatentMulticlass(n_states=2, weights="state") if latent else Multiclass()
     X, Y = np.eye(4), [0, 1, 0, 1]
     task.learn(X, Y)
     objective = build_objective(task, task.prepare(X, Y), np.ones(4), temperature)
     found = estimate_end(solver, objective, several=True)
-    assert (found.rule, pytest.approx(found.goal), found.n_starts) == outlook
+    assert (found.rule, pytest.approx(found.goal), found.n_starts) == stopping
     assert found.max_rounds == solver.max_rounds
 
 
@@ -177,8 +185,8 @@ def test_estimators_tell_callbacks_what_ends_the_training():
     told = []
 
     class Watching:
-        def begin(self, outlook):
-            told.append(outlook)
+        def begin(self, stopping):
+            told.append(stopping)
 
         def __call__(self, line):
             told.append(line.round)
@@ -196,7 +204,7 @@ def test_estimators_tell_callbacks_what_ends_the_training():
 def test_lines_of_progress_end_with_the_time_left(capsys, monkeypatch):
     monkeypatch.setattr("latentstruct.progress.display.SECONDS_BETWEEN_LINES", 0.0)
     with Progress() as progress:
-        progress.begin(Outlook("gap", 1e-3))
+        progress.begin(StoppingRule("gap", 1e-3))
         for line in rounds_of(np.geomspace(0.9, 0.005, 30), np.arange(1.0, 31.0)):
             progress.callback(line)
         assert str(progress._table().caption).startswith("about ")

@@ -70,7 +70,7 @@ def test_sentences_without_labels_are_prepared_for_python(tagger, tmp_path, smal
     model, folder, bare = tagger / "model", tmp_path / "bare", tmp_path / "bare.txt"
     lines = (tagger / "test.txt").read_text().splitlines()
     bare.write_text("".join(line.rpartition("\t")[0] + "\n" for line in lines))
-    assert "expected 3 with the labels in" in fail("prepare", "chain", bare, "--like", model, "-o", folder)
+    assert "expected 3 columns with the labels in" in fail("prepare", "chain", bare, "--like", model, "-o", folder)
     assert not folder.exists()
     predicted = []
     for path in (bare, tagger / "test.txt"):
@@ -243,7 +243,7 @@ def test_sequences_for_a_model(tmp_path):
     bare.write_text(bare.read_text() + ">short\nACGTNACGTACGT\n")
     told = fail(*like, "-o", tmp_path / "no")
     assert told == fail("predict", model, bare)
-    assert "expected at least 9, the width" in told
+    assert "expected at least 9 consecutive letters" in told
     assert "--background" in fail(*like, "--background", path, "-o", tmp_path / "no")
     assert "has no label" in fail("prepare", "motif", bare, "--like", model, "-o", tmp_path / "no")
     assert not (tmp_path / "no").exists()
@@ -257,7 +257,7 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
     (damaged / "model.json").write_bytes((tagger / "model" / "model.json").read_bytes()[:-100])
     os.mkfifo(tmp_path / "pipe")
     for like, told in (
-        (tmp_path / "missing", "which does not exist"),
+        (tmp_path / "missing", "does not exist"),
         (tagger / "test.txt", "--like must be the folder of a"),
         (tagger / "prepared", "--like must be the folder of a"),
         (tmp_path, "expected the folder of a latentstruct model"),
@@ -269,7 +269,7 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
         assert told in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
     model = tagger / "model"
     assert "with other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
-    assert "--unlabelled must be given with --like" in fail(
+    assert "--like must be given with --unlabelled" in fail(
         "prepare", "chain", tagger / "test.txt", "--unlabelled", "-o", tmp_path / "no"
     )
     assert not (tmp_path / "no").exists()

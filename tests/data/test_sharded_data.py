@@ -39,7 +39,7 @@ from latentstruct.core.protocols import Temperature
 from latentstruct.data.shard_writing import locked
 from latentstruct.data.sharded import MANIFEST, ShardedData
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct.parallel.dask_transport import Held, stored_recipes
+from latentstruct.parallel.dask_transport import WorkerHandle, stored_recipes
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.labels import LabelSet
 
@@ -530,8 +530,10 @@ def test_few_files_stay_open(stored):
 
 def test_workers_keep_few_batches_open(stored):
     for open_mb, kept in ((1.0, True), (0.0, False)):
-        task = Held(stored.task)
-        sent = pickle.dumps([Held(recipe) for recipe in stored_recipes(ShardedData(stored.folder, open_mb=open_mb))])
+        task = WorkerHandle(stored.task)
+        sent = pickle.dumps(
+            [WorkerHandle(recipe) for recipe in stored_recipes(ShardedData(stored.folder, open_mb=open_mb))]
+        )
         first, second = (held.value for held in pickle.loads(sent)[:2])
         batch = first.batch_for(task)
         assert batch.n_examples == stored.sizes[0]
@@ -540,7 +542,7 @@ def test_workers_keep_few_batches_open(stored):
 
 
 def test_what_cannot_be_opened_is_handed_on_until_it_is_asked_for(stored):
-    sent = pickle.dumps(Held((stored, np.arange(5.0))))
+    sent = pickle.dumps(WorkerHandle((stored, np.arange(5.0))))
     (stored.folder / MANIFEST).unlink()
     for protocol in (4, 5):
         arrived = pickle.loads(pickle.dumps(pickle.loads(sent), protocol))

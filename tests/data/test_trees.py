@@ -8,10 +8,10 @@ from parsing_reference import BANK, tree_of, trees, twin_constituents
 from latentstruct.data.trees import (
     Constituent,
     Tree,
-    binarise,
+    binarize,
     check_tree,
     constituents,
-    debinarise,
+    debinarize,
     is_artificial,
     plain_label,
     preorder,
@@ -25,8 +25,8 @@ from latentstruct.exceptions import InputError
 @given(trees(most_words=7), st.sampled_from([None, 0, 1, 2, 3]))
 @settings(max_examples=80, deadline=None)
 def test_binary_form_and_back(tree, markov):
-    found = binarise(tree, markov)
-    assert debinarise(found) == tree
+    found = binarize(tree, markov)
+    assert debinarize(found) == tree
     assert all(len(node.children) <= 2 for node in preorder(found))
     assert constituents(found) == constituents(tree)
     assert words(found) == words(tree)
@@ -68,7 +68,7 @@ def test_depth_is_no_limit():
     check_tree(deep)
     n_nodes = sum(1 for _ in preorder(deep))
     assert n_nodes == 30_001
-    for form in (binarise(deep), debinarise(deep), without_unary_cycles(deep)):
+    for form in (binarize(deep), debinarize(deep), without_unary_cycles(deep)):
         assert sum(1 for _ in preorder(form)) == n_nodes
     assert constituents(deep)[0] == Constituent("A19999", 0, 10_001)
 
@@ -92,7 +92,7 @@ def test_malformed_trees_are_refused(tree, message):
 
 def test_bad_markov_order():
     with pytest.raises(InputError, match="`markov` must be an integer of at least 0"):
-        binarise(BANK[0], -1)
+        binarize(BANK[0], -1)
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u2007", "\u202f"])

@@ -49,13 +49,13 @@ def zipped(files):
 def test_home(tmp_path, monkeypatch):
     monkeypatch.setenv("LATENTSTRUCT_DATA", str(tmp_path / "absent"))
     assert data_home(tmp_path) == tmp_path
-    with pytest.raises(InputError, match=r"absent' is not a folder; .*: correct the environment variable LATENT"):
+    with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
         data_home()
-    with pytest.raises(InputError, match=r"data home 'x' is not a folder; expected the folder .*: correct data_home"):
+    with pytest.raises(InputError, match=r"`data_home` must be a folder, or None if.* got 'x'"):
         data_home("x")
-    with pytest.raises(InputError, match=r"is not a folder"):
+    with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
         data_home("x" * 300)
-    with pytest.raises(InputError, match=r"data_home is 3; expected a string or a path"):
+    with pytest.raises(InputError, match=r"`data_home` must be a folder, or None if.* got 3"):
         data_home(3)
     monkeypatch.setenv("LATENTSTRUCT_DATA", str(tmp_path))
     assert data_home() == tmp_path
@@ -64,14 +64,14 @@ def test_home(tmp_path, monkeypatch):
             monkeypatch.delenv("LATENTSTRUCT_DATA")
         else:
             monkeypatch.setenv("LATENTSTRUCT_DATA", empty)
-        with pytest.raises(InputError, match=r"variable LATENTSTRUCT_DATA is not set; expected .*: give data_home or"):
+        with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
             data_home()
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(InputError, match=r"letters.npz does not exist; .*: put the file ocr_letters/letters.npz"):
+    with pytest.raises(InputError, match=": expected a file of the data set"):
         load_ocr_letters(tmp_path)
-    with pytest.raises(InputError, match=r"conll2000.zip does not exist"):
+    with pytest.raises(InputError, match=": expected a file of the data set"):
         load_conll2000(tmp_path)
 
 
@@ -91,29 +91,29 @@ def test_letters(tmp_path):
     [
         (
             {"folds": None},
-            r"letters.npz cannot be read \(KeyError.*\); expected a numpy archive .*: fetch the file",
+            ": expected a NumPy archive with integers",
         ),
-        ({"labels": np.zeros(6)}, r"labels has the type float64, not whole numbers"),
-        ({"labels": np.array([None] * 6)}, r"cannot be read \(ValueError"),
-        ({"labels": np.zeros((6, 1), int)}, r"labels has 2 dimensions; expected 1"),
+        ({"labels": np.zeros(6)}, ": expected a NumPy archive with integers"),
+        ({"labels": np.array([None] * 6)}, ": expected a NumPy archive with integers"),
+        ({"labels": np.zeros((6, 1), int)}, ": expected 1 dimensions of labels"),
         (
             {"labels": np.zeros(5, int)},
-            r"pixels has the shape \(6, 128\); expected \(5, 128\) for the 5 labels",
+            r": expected pixels of shape \(5, 128\), one",
         ),
-        ({"pixels": np.zeros((6, 64), int)}, r"pixels has the shape \(6, 64\); expected \(6, 128\)"),
+        ({"pixels": np.zeros((6, 64), int)}, r": expected pixels of shape \(6, 128\), one"),
         (
             {"lengths": np.array([1, 2, 4])},
-            r"lengths does not divide .*; expected 3 positive lengths with the sum 6",
+            ": expected positive lengths with the sum",
         ),
-        ({"lengths": np.array([0, 3, 3])}, r"lengths does not divide"),
-        ({"lengths": np.array([], int)}, r"lengths does not divide"),
-        ({"lengths": np.array([2**63, 2**63, 6], np.uint64)}, r"lengths does not divide"),
-        ({"folds": np.array([1])}, r"folds has 1 entries; expected 3, one a word"),
-        ({"folds": np.array([1, 2, -1])}, r"folds has values from -1 to 2; expected 0 to 127"),
-        ({"labels": np.full(6, 26)}, r"labels has values from 26 to 26; expected 0 to 25"),
+        ({"lengths": np.array([0, 3, 3])}, ": expected positive lengths with the sum"),
+        ({"lengths": np.array([], int)}, ": expected positive lengths with the sum"),
+        ({"lengths": np.array([2**63, 2**63, 6], np.uint64)}, ": expected positive lengths with the sum"),
+        ({"folds": np.array([1])}, ": expected 3 folds, one per word"),
+        ({"folds": np.array([1, 2, -1])}, ": expected folds from 0 to 127"),
+        ({"labels": np.full(6, 26)}, ": expected labels from 0 to 25"),
         (
             {"pixels": np.full((6, 128), 7)},
-            r"pixels has values from 7 to 7; expected 0 to 1: fetch the file again",
+            ": expected pixels from 0 to 1",
         ),
     ],
 )
@@ -129,7 +129,7 @@ def test_letters_damaged(tmp_path):
     np.save(single, np.arange(3))
     for data in (b"", b"x" * 50, whole[:-30], whole[: len(whole) // 2], single.getvalue()):
         home = put(tmp_path, "ocr_letters/letters.npz", data)
-        with pytest.raises(FormatError, match=r"letters.npz cannot be read \(.*\); expected a numpy archive"):
+        with pytest.raises(FormatError, match=": expected a NumPy archive with integers"):
             load_ocr_letters(home)
 
 
@@ -142,7 +142,7 @@ def test_conll2000(tmp_path):
     assert train.tokens == [[("The", "DT"), ("cat", "NN")], [("sat", "VBD")]]
     assert train.Y == [["B-NP", "I-NP"], ["B-VP"]]
     assert test.tokens == train.tokens * 2
-    with pytest.raises(InputError, match=r"subset is 'dev'; expected 'train' or 'test': choose"):
+    with pytest.raises(InputError, match="`subset` must be 'train' or 'test', got 'dev'"):
         load_conll2000(home, "dev")
 
 
@@ -151,15 +151,15 @@ def test_conll2000(tmp_path):
     [
         (
             b"",
-            r"conll2000.zip cannot be read \(BadZipFile.*\); expected a complete zip archive with train.txt",
+            ": expected a complete zip archive with",
         ),
-        (zipped([("train.txt", CHUNKS)])[:-30], r"cannot be read"),
-        (zipped([("test.txt", CHUNKS)]), r"holds 0 files train.txt; expected one: fetch it again"),
-        (zipped([("train.txt", CHUNKS), ("b/train.txt", CHUNKS)]), r"holds 2 files train.txt"),
-        (zipped([("a/train.txt", b"The DT\n")]), r"zip:a/train.txt:1: found 2 columns; expected 3"),
-        (zipped([("a/train.txt", CHUNKS + b"x\n")]), r"zip:a/train.txt:6: found 1 columns .* expected 3"),
-        (zipped([("a/train.txt", CHUNKS + b"\xff b c\n")]), r"zip:a/train.txt:6: found the byte 0xff"),
-        (zipped([("a/train.txt", b"")]), r"zip:a/train.txt:1: found no token"),
+        (zipped([("train.txt", CHUNKS)])[:-30], ": expected a complete zip archive with"),
+        (zipped([("test.txt", CHUNKS)]), r": expected one file train\.txt"),
+        (zipped([("train.txt", CHUNKS), ("b/train.txt", CHUNKS)]), r": expected one file train\.txt"),
+        (zipped([("a/train.txt", b"The DT\n")]), "line 1: expected 3 columns, the word, its part"),
+        (zipped([("a/train.txt", CHUNKS + b"x\n")]), "line 6: expected 3 columns separated by"),
+        (zipped([("a/train.txt", CHUNKS + b"\xff b c\n")]), "line 6: expected UTF-8 text"),
+        (zipped([("a/train.txt", b"")]), "line 1: expected one token per line and a"),
     ],
 )
 def test_conll2000_malformed(tmp_path, data, message):

@@ -214,10 +214,10 @@ class TestProximal:
         model, offsets = PlaneModel(10, np.ones(3)), rng.normal(size=4)
         for offset in offsets:
             model.add(Plane(np.zeros(7), float(offset)))
-        centre, linear, norm = rng.normal(size=7), rng.normal(size=7), random_norm(rng)
-        w = model.step(norm, linear, centre, 0.5, 1e-9)
+        center, linear, norm = rng.normal(size=7), rng.normal(size=7), random_norm(rng)
+        w = model.step(norm, linear, center, 0.5, 1e-9)
         np.testing.assert_array_equal(model.alpha, np.arange(4) == offsets.argmax())
-        np.testing.assert_allclose(w, norm.prox(centre + 2.0 * linear, 2.0))
+        np.testing.assert_allclose(w, norm.prox(center + 2.0 * linear, 2.0))
 
     @pytest.mark.parametrize("strength", [1e-3, 1.0, 1e3, 1e6])
     def test_most_states_without_weights(self, strength):
@@ -232,7 +232,7 @@ class TestProximal:
         assert model.coef_.any() == (strength < 1e3)
 
     @pytest.mark.parametrize("groups", [[[0, 1]], np.full(24, -1)], ids=["two weights", "none"])
-    def test_unpenalised_latent_weights(self, groups):
+    def test_unpenalized_latent_weights(self, groups):
         X, y = views(np.random.default_rng(0))
         model = LatentSSVM(LatentMulticlass(weights="state"), regularizer=GroupNorm(groups)).fit(X, y)
         assert model.objective_ <= 1.0
@@ -327,7 +327,7 @@ class TestProximal:
         assert result.reason == "interrupted"
         assert result.objective == pytest.approx(objective.value(result.w))
 
-    def test_unpenalised_weights_leave_no_bound(self):
+    def test_unpenalized_weights_leave_no_bound(self):
         rng = np.random.default_rng(0)
         objective = convex(rng, regularizer=GroupNorm(np.array([-1, -1, -1, 0, 0, 0, 1, 1, 1, 2, 2, 2])))
         result = Proximal().minimize(objective)

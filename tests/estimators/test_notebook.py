@@ -23,7 +23,7 @@ from latentstruct import (
     Subgradient,
     groupnorm_path,
 )
-from latentstruct.core.formatting import short_repr, shorten
+from latentstruct.core.formatting import format_value, short_repr
 from latentstruct.datasets import make_planted_motif
 from latentstruct.estimators.notebook import fitted_facts, fitted_table
 
@@ -134,7 +134,7 @@ class Holder:
     [
         (3, "3"),
         ("ACGT", "'ACGT'"),
-        ("A" * 500, f"<'{'A' * 24}'…, 500 letters>"),
+        ("A" * 500, f"<'{'A' * 24}'…, 500 characters>"),
         ([1, 2], "[1, 2]"),
         (["A" * 500], "<list of 1>"),
         ({"a": [1] * 1000, "b": 2, "c": 3, "d": 4}, "<dict of 4>"),
@@ -146,7 +146,7 @@ class Holder:
     ],
 )
 def test_values_are_shown_by_their_size_where_they_are_long(value, text):
-    assert shorten(value) == text
+    assert format_value(value) == text
     assert repr(Holder(value)) == f"Holder(first={text}, second=None)"
 
 

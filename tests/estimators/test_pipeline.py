@@ -14,7 +14,7 @@ from latentstruct.cli.registry import KINDS
 from latentstruct.cli.tasks import guide_to_kind
 from latentstruct.viz.report import page, pictures
 
-SECTIONS = ("What was trained", "Training", "What the weights say", "Predictions", "Timings")
+SECTIONS = ("Summary", "Predictions", "Weights", "Timing", "Training")
 
 # A figure of each task's evaluation, and a value that guessing stays far below.
 MEASURES = {

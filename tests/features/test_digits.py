@@ -84,24 +84,24 @@ def test_no_other_file_is_taken_for_one(tmp_path_factory, data):
 def test_announced_sizes_take_no_memory(tmp_path):
     path = tmp_path / "huge"
     path.write_bytes(bytes([0, 0, 0x0E, 3]) + struct.pack(">3I", 1 << 31, 1 << 31, 1 << 31))
-    with pytest.raises(FormatError, match=r"announces an array of shape .* expected at most 2147483648"):
+    with pytest.raises(FormatError, match=": expected an array of at most"):
         read_idx(path)
     path.write_bytes(bytes([0, 0, 0x08, 1]) + struct.pack(">I", 1 << 30) + b"few")
-    with pytest.raises(FormatError, match=r"1073741824 bytes, but has 3"):
+    with pytest.raises(FormatError, match=": expected 1073741824 bytes, as the"):
         read_idx(path)
     path.write_bytes(gzip.compress(pack(np.zeros(5000))))
-    with pytest.raises(FormatError, match=r"expected at most 4999"):
+    with pytest.raises(FormatError, match=": expected an array of at most 4999 bytes"):
         read_idx(path, max_bytes=4999)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError, match=r"absent does not exist"):
+    with pytest.raises(InputError, match=": expected a readable file"):
         read_idx(tmp_path / "absent")
-    with pytest.raises(InputError, match=r"is a directory"):
+    with pytest.raises(InputError, match=": expected a readable file"):
         read_idx(tmp_path)
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(pack(np.zeros(5000)))[:-9])
-    with pytest.raises(FormatError, match=r"gzip data cannot be read"):
+    with pytest.raises(FormatError, match=": expected a complete gzip file"):
         read_idx(path)
 
 
@@ -133,9 +133,9 @@ def test_mnist_is_loaded(tmp_path, compressed):
     ("change", "message"),
     [
         ({"train_images_idx3": pack(np.zeros((5, 27, 28)))}, r"train-images.* shape \(5, 27, 28\)"),
-        ({"train_images_idx3": pack(np.zeros((5, 28, 28)), 0x0D)}, r"float32 values .* expected uint8"),
-        ({"t10k_labels_idx1": pack(np.zeros(4))}, r"t10k-labels.* \(4,\); expected uint8 of shape \(3,\)"),
-        ({"t10k_labels_idx1": pack(np.array([0, 10, 9]))}, r"has the label 10; expected 0 to 9"),
+        ({"train_images_idx3": pack(np.zeros((5, 28, 28)), 0x0D)}, r": expected uint8 of shape \(5, 28, 28\)"),
+        ({"t10k_labels_idx1": pack(np.zeros(4))}, r": expected uint8 of shape \(3,\)"),
+        ({"t10k_labels_idx1": pack(np.array([0, 10, 9]))}, ": expected labels from 0 to 9"),
     ],
 )
 def test_mnist_that_does_not_fit(tmp_path, change, message):
@@ -145,7 +145,7 @@ def test_mnist_that_does_not_fit(tmp_path, change, message):
 
 def test_mnist_that_is_missing(tmp_path):
     (put_mnist(tmp_path) / "mnist" / "t10k-labels-idx1-ubyte.gz").unlink()
-    with pytest.raises(InputError, match=r"t10k-labels-idx1-ubyte.gz does not exist"):
+    with pytest.raises(InputError, match=": expected a file of the data set"):
         load_mnist(tmp_path)
 
 
@@ -239,18 +239,18 @@ def test_views_do_not_depend_on_blocks(digits, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"angles": ()}, r"angles must be at least one finite number"),
-        ({"angles": (0.0, np.nan)}, r"angles must be at least one finite number"),
-        ({"angles": "a"}, r"angles must be at least one finite number, found 'a'"),
-        ({"angles": [[0.0], [1.0, 2.0]]}, r"angles must be at least one finite number"),
-        ({"n_components": 65}, r"from 1 to 64, the number of pixels, found 65"),
-        ({"n_components": 2.0}, r"n_components must be a whole number"),
-        ({"scale": 0.0}, r"scale must be a finite number above 0"),
-        ({"scale": "a"}, r"scale must be a finite number above 0, found 'a'"),
-        ({"scale": None}, r"scale must be a finite number above 0, found None"),
-        ({"constant": np.inf}, r"constant must be a finite number"),
-        ({"constant": "a"}, r"constant must be a finite number, 0 for none, found 'a'"),
-        ({"constant": None}, r"constant must be a finite number, 0 for none, found None"),
+        ({"angles": ()}, "`angles` must be at least one finite number"),
+        ({"angles": (0.0, np.nan)}, "`angles` must be at least one finite number"),
+        ({"angles": "a"}, "`angles` must be real numbers"),
+        ({"angles": [[0.0], [1.0, 2.0]]}, "`angles` must be real numbers"),
+        ({"n_components": 65}, r"`n_components` must be an integer from 1 to 64, got 65"),
+        ({"n_components": 2.0}, r"`n_components` must be an integer from 1 to 64, got 2\.0"),
+        ({"scale": 0.0}, r"`scale` must be a finite number above 0, got 0\.0"),
+        ({"scale": "a"}, "`scale` must be a finite number above 0, got 'a'"),
+        ({"scale": None}, "`scale` must be a finite number above 0, got None"),
+        ({"constant": np.inf}, "`constant` must be a finite number, got inf"),
+        ({"constant": "a"}, "`constant` must be a finite number, got 'a'"),
+        ({"constant": None}, "`constant` must be a finite number, got None"),
     ],
 )
 def test_parameters_that_make_no_sense(digits, change, message):
@@ -268,21 +268,21 @@ def test_images_of_other_types_become_views_as_the_message_says(digits):
 def test_images_that_make_no_sense(digits):
     views = RotatedViews(n_components=3).fit(digits[0][:20])
     for images, message in (
-        (digits[0][0], r"shape \(8, 8\); expected \(n, height, width\)"),
+        (digits[0][0], r"`images` must be images of shape \(n, height"),
         (digits[0][:0], r"none of them 0"),
-        (digits[0][:3, :7], r"shape \(7, 8\); expected \(8, 8\) as in training"),
-        (np.full((2, 8, 8), np.nan), r"not finite"),
+        (digits[0][:3, :7], r"`images` must be images of shape \(8, 8\) as in"),
+        (np.full((2, 8, 8), np.nan), "`images` must be finite"),
         (
             np.ones((2, 8, 8), dtype=int),
-            r"int64 values; expected uint8 from 0 to 255 or floating-point numbers from 0 to",
+            "`images` must be uint8 from 0 to 255 or",
         ),
-        (np.ones((2, 8, 8), dtype=bool), r"bool values; .*images.astype\('uint8'\), others by images / images.max"),
-        ([np.ones((8, 8)), np.ones((8, 7))], r"images must all have the same height and width"),
+        (np.ones((2, 8, 8), dtype=bool), "`images` must be uint8 from 0 to 255 or"),
+        ([np.ones((8, 8)), np.ones((8, 7))], "`images` must be an array"),
     ):
         with pytest.raises(InputError, match=message):
             views.transform(images)
     for states in ([11], [-1], [0.5], [[0]]):
-        with pytest.raises(InputError, match=r"states must be numbers from 0 to 10"):
+        with pytest.raises(InputError, match="`states` must be integers from 0 to 10"):
             views.transform(digits[0][:3], states)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from error_fields import raises
 from latentstruct import CorrelationClustering, StructuralSVM
 from latentstruct.exceptions import InputError
 from latentstruct.features.pairs import RELATIONS, pair_feature_names, pair_features
@@ -81,24 +82,27 @@ def test_clustering_learns_which_features_tell(form):
 
 
 @pytest.mark.parametrize(
-    ("items", "options", "message"),
+    ("items", "options", "parameter", "expected"),
     [
-        (np.zeros((0, 2)), {}, "items is empty"),
-        (np.ones((2, 2)), {"relations": ["sum"]}, "expected some of 'difference'"),
-        (np.ones((2, 2)), {"relations": ["cosine", "cosine"]}, "each once"),
-        (np.ones((2, 2)), {"relations": [], "bias": False}, "pairs have no features"),
-        (np.ones(3), {}, "items must have two dimensions"),
-        ([[np.nan]], {}, "items has a value that is not finite at row 0"),
-        (np.ones((2000, 200)), {}, "the 1999000 pairs of 2000 items with 202 features would take about 3.2 GB"),
-        (sparse.csr_array(np.ones((2000, 200))), {}, "raise most_bytes"),
-        (np.array([[1e200], [-1e200]]), {"relations": "product"}, "items has values up to 1e+200, too large"),
-        (sparse.csr_array([[1e200], [-1e200]]), {"relations": "distance"}, "scale the features"),
+        (np.zeros((0, 2)), {}, "items", "at least one item"),
+        (np.ones((2, 2)), {"relations": ["sum"]}, "relations", "distinct values of"),
+        (np.ones((2, 2)), {"relations": ["cosine", "cosine"]}, "relations", "distinct values of"),
+        (np.ones((2, 2)), {"relations": [], "bias": False}, "relations", "at least one relation if `bias` is False"),
+        (np.ones((2000, 200)), {}, "most_bytes", "at least 3.2e+09 for 1999000 pairs with 202"),
+        (sparse.csr_array(np.ones((2000, 200))), {}, "most_bytes", "at least"),
+        (np.array([[1e200], [-1e200]]), {"relations": "product"}, "items", "small enough"),
+        (sparse.csr_array([[1e200], [-1e200]]), {"relations": "distance"}, "items", "small enough"),
     ],
 )
-def test_bad_input(items, options, message):
-    with pytest.raises(InputError) as error:
+def test_bad_input(items, options, parameter, expected):
+    with raises(parameter, expected=expected):
         pair_features(items, **options)
-    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("items", [np.ones(3), [[np.nan]]])
+def test_items_are_finite_rows(items):
+    with pytest.raises(InputError, match="items"):
+        pair_features(items)
 
 
 def test_one_relation_needs_no_list():

@@ -124,7 +124,7 @@ def test_weights_beyond_floating_point_are_kept(tmp_path):
     table = read_uai(path).tables[0]
     expected = [-400, 400 + math.log10(3.5), -401 + math.log10(2.5), -math.inf]
     np.testing.assert_allclose(table / math.log(10), expected, rtol=1e-14)
-    with pytest.raises(InputError, match="factor 0 has a weight beyond the range"):
+    with pytest.raises(InputError, match="`model` must be a model of representable"):
         write_uai(tmp_path / "out.uai", read_uai(path))
     write_uai(tmp_path / "out.uai", read_uai(path), "natural")
     np.testing.assert_allclose(read_uai(tmp_path / "out.uai").tables[0], table, rtol=1e-14)
@@ -141,60 +141,60 @@ def test_scales(tmp_path):
         model = read_uai(spell(text.format(head), tmp_path), scale)
         assert model.kind == head.removeprefix("LOG")
         np.testing.assert_allclose(model.tables[0], [-np.inf, 2 * unit])
-    with pytest.raises(InputError, match="scale is 'log2'"):
+    with pytest.raises(InputError, match="`scale` must be one of linear, natural, log10, got 'log2'"):
         read_uai(tmp_path / "model.uai", "log2")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("MARKOV", "MARKOW", 1, "found 'MARKOW' where the kind of network should be"),
-        ("MARKOV\n3", "MARKOV\n3.5", 2, "found '3.5' where the number of variables should be"),
-        ("MARKOV\n3", "MARKOV\n-3", 2, "found '-3' where the number of variables should be"),
-        ("MARKOV\n3", "MARKOV\n999999999999", 2, "999999999999 variables are announced"),
-        ("2 2 3\n3", "2 0 3\n3", 3, "found '0' where the number of states of variable 1 should be"),
-        ("2 2 3\n3", "2 2 3000000000\n3", 3, "variable 2 has 3000000000 states"),
-        ("2 2 3\n3", "2 2 3\n99999", 4, "99999 factors are announced"),
-        ("2 0 1\n", "999 0 1\n", 5, "999 variables of factor 0 are announced"),
-        ("2 0 1\n", "2 0 3\n", 5, "found '3' where a variable of factor 0 should be; expected a whole number from 0"),
-        ("2 1 2\n", "2 1 1\n", 6, "factor 1 has variable 1 twice"),
-        ("\n4\n", "\n5\n", 9, "factor 0 announces 5 values; expected 2 · 2 = 4"),
-        ("\n1\n", "\n2\n", 17, "factor 2 announces 2 values; expected one value"),
-        ("2.400", "-2.4", 10, "found '-2.4' in a table; expected a weight ≥ 0"),
-        ("2.400", "-1e-999", 10, "found '-1e-999' in a table"),
-        ("2.400", "NaN", 10, "found 'NaN' in a table"),
-        ("2.400", "inf", 10, "found 'inf' in a table; expected a finite weight"),
-        ("2.400", "2,4", 10, "found '2,4' where a number should be"),
-        ("2.400", "2_4", 10, "found '2_4' where a number should be"),
-        ("5e-1", "5e-1 7", 18, "found '7' after the last table; expected the end of the file"),
-        (" 5e-1\n", "", 17, "the file ends after 0 of the 1 values of factor 2"),
-        ("\n1\n 5e-1\n", "", 15, "the file ends where the number of values of factor 2 should be"),
+        ("MARKOV", "MARKOW", 1, r"line 1: expected the kind of network, MARKOV.* got 'MARKOW'"),
+        ("MARKOV\n3", "MARKOV\n3.5", 2, r"line 2: expected the number of variables, an.* got '3\.5'"),
+        ("MARKOV\n3", "MARKOV\n-3", 2, r"line 2: expected the number of variables, an.* got '-3'"),
+        ("MARKOV\n3", "MARKOV\n999999999999", 2, "line 2: expected at least 1 words after it per"),
+        ("2 2 3\n3", "2 0 3\n3", 3, r"line 3: expected the number of states of.* got '0'"),
+        ("2 2 3\n3", "2 2 3000000000\n3", 3, r"line 3: expected at most 16777216 states.* got '3000000000'"),
+        ("2 2 3\n3", "2 2 3\n99999", 4, "line 4: expected at least 2 words after it per"),
+        ("2 0 1\n", "999 0 1\n", 5, "line 5: expected at least 1 words after it per"),
+        ("2 0 1\n", "2 0 3\n", 5, r"line 5: expected a variable of factor 0, an.* got '3'"),
+        ("2 1 2\n", "2 1 1\n", 6, "line 6: expected distinct variables of factor 1, got '1'"),
+        ("\n4\n", "\n5\n", 9, r"line 9: expected 2 · 2 = 4 values of factor 0.* got '5'"),
+        ("\n1\n", "\n2\n", 17, r"line 17: expected 1 values of factor 2, the.* got '2'"),
+        ("2.400", "-2.4", 10, r"line 10: expected a weight ≥ 0, got '-2\.4'"),
+        ("2.400", "-1e-999", 10, "line 10: expected a finite weight ≥ 0, got '-1e-999'"),
+        ("2.400", "NaN", 10, "line 10: expected a weight ≥ 0, got 'NaN'"),
+        ("2.400", "inf", 10, "line 10: expected a finite weight ≥ 0, got 'inf'"),
+        ("2.400", "2,4", 10, r"line 10: expected a number such as 0\.25, got '2,4'"),
+        ("2.400", "2_4", 10, r"line 10: expected a number such as 0\.25, got '2_4'"),
+        ("5e-1", "5e-1 7", 18, r"line 18: expected the end of the file after the.* got '7'"),
+        (" 5e-1\n", "", 17, "line 17: expected 1 values of factor 2"),
+        ("\n1\n 5e-1\n", "", 15, "line 15: expected the number of values of"),
     ],
 )
 def test_bad_models(old, new, line, message, tmp_path):
     assert MODEL.count(old) == 1
     path = spell(MODEL.replace(old, new), tmp_path)
-    with pytest.raises(FormatError) as error:
+    with pytest.raises(FormatError, match=message) as caught:
         read_uai(path)
-    assert str(error.value).startswith(f"{path}:{line}: {message}")
+    assert (caught.value.path, caught.value.line) == (str(path), line)
 
 
 def test_models_cut_anywhere_are_refused(tmp_path):
     words = MODEL.split()
     for n in range(len(words)):
-        with pytest.raises(FormatError, match=r"model\.uai:"):
+        with pytest.raises(FormatError, match=r", line \d+: expected "):
             read_uai(spell("\n".join(words[:n]), tmp_path))
 
 
 def test_bad_logarithms(tmp_path):
     for value in ("nan", "inf"):
-        with pytest.raises(FormatError, match=f":2: found '{value}' in a table; expected a logarithm"):
+        with pytest.raises(FormatError, match=f"line 2: expected the logarithm of a weight .* got '{value}'"):
             read_uai(spell(f"LOGMARKOV 1 2 1 1 0 2\n0 {value}", tmp_path))
 
 
 def test_tables_of_the_wrong_size_are_not_written(tmp_path):
     model = UaiModel("MARKOV", np.array([2, 3]), [(0, 1)], [np.zeros(5)])
-    with pytest.raises(InputError, match="factor 0 has 5 values; expected 6"):
+    with pytest.raises(InputError, match="`model` must be a model with 6 of them"):
         write_uai(tmp_path / "out.uai", model)
 
 
@@ -231,20 +231,20 @@ def test_evidence_comes_back_as_written(folder, samples):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 3 0", "1: found '3' where an observed variable should be; expected a whole number from 0 to 2"),
-        ("1 0 2", "1: found '2' where the state of variable 0 should be; expected a whole number from 0 to 1"),
-        ("2 0 1\n0 0", "2: variable 0 is observed in state 0 and before in state 1"),
-        ("2 0 1", "1: 2 observed variables are announced, but 2 words follow; expected 4"),
-        ("1 0 1 7", "1: 1 observed variables are announced, but 3 words follow"),
-        ("99999999999 0 1", "1: 99999999999 observed variables are announced"),
-        ("one 0 1", "1: found 'one' where the number of observed variables should be"),
+        ("1 3 0", r"line 1: expected an observed variable, an.* got '3'"),
+        ("1 0 2", r"line 1: expected the state of variable 0, an.* got '2'"),
+        ("2 0 1\n0 0", "line 2: expected one state of variable 0"),
+        ("2 0 1", "line 1: expected 4 words after the number of"),
+        ("1 0 1 7", "line 1: expected 2 words after the number of"),
+        ("99999999999 0 1", "line 1: expected 199999999998 words after the"),
+        ("one 0 1", r"line 1: expected the number of observed.* got 'one'"),
     ],
 )
 def test_bad_evidence(text, message, tmp_path):
     path = spell(text, tmp_path)
-    with pytest.raises(FormatError) as error:
+    with pytest.raises(FormatError, match=message) as caught:
         read_uai_evidence(path, [2, 2, 3])
-    assert str(error.value).startswith(f"{path}:{message}")
+    assert caught.value.path == str(path)
 
 
 @given(st.permutations(range(6)).flatmap(prefixes))
@@ -257,18 +257,18 @@ def test_queries_come_back_as_written(folder, query):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "1: the file ends where the number of query variables should be"),
-        ("2 0", "1: 2 query variables are announced, but only 1 words follow"),
-        ("2 0 3", "1: found '3' where a query variable should be; expected a whole number from 0 to 2"),
-        ("2 1\n1", "2: variable 1 is asked for twice"),
-        ("1 1 2", "1: found '2' after the last query variable"),
+        ("", "line 1: expected the number of query variables"),
+        ("2 0", "line 1: expected at least 1 words after it per"),
+        ("2 0 3", r"line 1: expected a query variable, an integer.* got '3'"),
+        ("2 1\n1", "line 2: expected distinct query variables, got '1'"),
+        ("1 1 2", r"line 1: expected the end of the file after the.* got '2'"),
     ],
 )
 def test_bad_queries(text, message, tmp_path):
     path = spell(text, tmp_path)
-    with pytest.raises(FormatError) as error:
+    with pytest.raises(FormatError, match=message) as caught:
         read_uai_query(path, 3)
-    assert str(error.value).startswith(f"{path}:{message}")
+    assert caught.value.path == str(path)
 
 
 # Solutions
@@ -322,22 +322,22 @@ def test_solutions_come_back_as_written(folder, found):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "1: the file ends where the task should be"),
-        ("ZETA\n1\n", "1: found 'ZETA' where the task should be; expected one of PR, MAR, MAP, MMAP"),
-        ("PR\n", "1: the file ends where the solution should be"),
-        ("PR\nnan", "2: found 'nan' where a number should be"),
-        ("MAP\n3 0 1\n", "2: the 3 words from '3' on are no solution of the task MAP"),
-        ("MAR\n1 2 0.5 1.5\n", "2: the marginals of variable 0 are [0.5, 1.5]; expected probabilities"),
-        ("MMAP\n1 0 x\n", "2: found 'x' where a state should be"),
+        ("", "line 1: expected the task"),
+        ("ZETA\n1\n", r"line 1: expected the task, one of PR, MAR.* got 'ZETA'"),
+        ("PR\n", "line 1: expected a solution"),
+        ("PR\nnan", r"line 2: expected a number such as 0\.25, got 'nan'"),
+        ("MAP\n3 0 1\n", "line 2: expected a solution of the task MAP"),
+        ("MAR\n1 2 0.5 1.5\n", r"line 2: expected probabilities of variable 0, got \[0\.5, 1\.5\]"),
+        ("MMAP\n1 0 x\n", r"line 2: expected a state, an integer of at.* got 'x'"),
     ],
 )
 def test_bad_solutions(text, message, tmp_path):
     path = spell(text, tmp_path)
-    with pytest.raises(FormatError) as error:
+    with pytest.raises(FormatError, match=message) as caught:
         read_uai_solutions(path)
-    assert str(error.value).startswith(f"{path}:{message}")
+    assert caught.value.path == str(path)
 
 
 def test_unknown_task_is_not_written(tmp_path):
-    with pytest.raises(InputError, match="the task is 'ZETA'"):
+    with pytest.raises(InputError, match="`task` must be one of PR, MAR, MAP, MMAP, got 'ZETA'"):
         write_uai_solutions(tmp_path / "out", UaiSolutions("ZETA", [1.0]))

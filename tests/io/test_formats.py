@@ -60,15 +60,15 @@ def test_conll_reads_sentences(tmp_path):
 def test_conll_selects_columns(tmp_path):
     path = spell("a b c\nd e f\n", tmp_path)
     assert list(read_conll(path, columns=(-1, 0))) == [[("c", "a"), ("f", "d")]]
-    with pytest.raises(InputError, match=r"column 3 was asked for.*from -3 to 2.*choose"):
+    with pytest.raises(InputError, match="`columns` must be a column from -3 to 2, got 3"):
         read_conll(path, columns=[3])
-    with pytest.raises(InputError, match="columns is empty"):
+    with pytest.raises(InputError, match=r"`columns` must be at least one column or None, got \[\]"):
         read_conll(path, columns=[])
-    with pytest.raises(InputError, match="column 'x' was asked for"):
+    with pytest.raises(InputError, match="`columns` must be a column from -3 to 2, got 'x'"):
         read_conll(path, columns=["x"])
-    with pytest.raises(InputError, match="column 7 was asked for"):
+    with pytest.raises(InputError, match="`index` must be a column from -3 to 2, got 7"):
         read_conll(path).column(7)
-    with pytest.raises(InputError, match=r"no column besides the label; expected a label column"):
+    with pytest.raises(InputError, match="`columns` must be a label column and at least"):
         read_conll(path, columns=[0]).split_labels()
 
 
@@ -95,7 +95,7 @@ def test_conll_stdin(monkeypatch):
     with_stdin(monkeypatch, b"\xef\xbb\xbfa O\n")
     assert list(read_conll("-")) == [[("a", "O")]]
     with_stdin(monkeypatch, b"a O\nb\n")
-    with pytest.raises(FormatError, match=r"^<stdin>:2: found 1 columns .* expected 2"):
+    with pytest.raises(FormatError, match="line 2: expected 2 columns separated by"):
         read_conll("-")
 
 
@@ -104,15 +104,15 @@ def test_conll_stdin(monkeypatch):
     [
         (
             b"a b c\nd e f\ng h\n",
-            r":3: found 2 columns separated by whitespace; expected 3 .*: correct the line",
+            ", line 3: expected 3 columns separated by",
         ),
-        (b"a\tb\nc d\n", r":2: found 1 columns separated by tabs; expected 2"),
-        (b"a b\n# a comment line\n", r":2: found 4 columns .*; expected 2 .*comment lines are not skipped"),
-        (b"a\tb\nc\t\n", r":2: column 2 is empty; expected a value: write _"),
-        (b"a b\nc \xff\n", r":2: found the byte 0xff, which is not UTF-8; expected UTF-8 text: convert"),
-        (b"a \xe2\x82 b\n", r":1: found the byte 0xe2"),
-        (b"", r":1: found no token; expected one token a line.*check"),
-        (b"\n \n-DOCSTART- O\n", r":1: found no token"),
+        (b"a\tb\nc d\n", ", line 2: expected 2 columns separated by tabs"),
+        (b"a b\n# a comment line\n", ", line 2: expected 2 columns separated by"),
+        (b"a\tb\nc\t\n", ", line 2: expected a value in column 2, such as _"),
+        (b"a b\nc \xff\n", ", line 2: expected UTF-8 text"),
+        (b"a \xe2\x82 b\n", ", line 1: expected UTF-8 text"),
+        (b"", ", line 1: expected one token per line and a"),
+        (b"\n \n-DOCSTART- O\n", ", line 1: expected one token per line and a"),
     ],
 )
 def test_conll_malformed(tmp_path, data, message):
@@ -123,16 +123,16 @@ def test_conll_malformed(tmp_path, data, message):
 
 @pytest.mark.parametrize("reader", [read_conll, read_svmlight, read_csv, read_classes])
 def test_unreadable_files(tmp_path, reader):
-    with pytest.raises(InputError, match=r"absent.csv does not exist; expected a readable file: check the path"):
+    with pytest.raises(InputError, match=": expected a readable file"):
         reader(tmp_path / "absent.csv")
-    with pytest.raises(InputError, match=r"is a directory; expected a file: give the path of one file in it"):
+    with pytest.raises(InputError, match=": expected a readable file"):
         reader(str(tmp_path))
-    with pytest.raises(InputError, match=r"the path is 3; expected a string or a path"):
+    with pytest.raises(InputError, match="`path` must be a path without null characters, got 3"):
         reader(3)
     for path in ("", "a\0b", Path("a\0b")):
-        with pytest.raises(InputError, match=r"the path is .*; expected text without null characters: give"):
+        with pytest.raises(InputError, match="`path` must be a path without null characters"):
             reader(path)
-    with pytest.raises(InputError, match=r"cannot be read \(.*\); expected a readable file: check its permissions"):
+    with pytest.raises(InputError, match=": expected a readable file"):
         reader(tmp_path / ("x" * 300))
 
 
@@ -144,10 +144,10 @@ def test_damaged_compression(tmp_path, reader):
     corrupt = whole[:100] + bytes(255 - b for b in whole[100:200]) + whole[200:]
     for data in (whole[:-2000], whole[:5], whole[:-3], b"1 1:1\n", corrupt):
         path = spell(data, tmp_path, "data.gz")
-        with pytest.raises(FormatError, match=r"data\.gz:\d+: "):
+        with pytest.raises(FormatError, match=r"data\.gz, line \d+: "):
             reader(path)
     path = spell(whole[:5], tmp_path, "data.gz")
-    with pytest.raises(FormatError, match=r"data.gz:1: the gzip data cannot be read .*; expected a complete gzip"):
+    with pytest.raises(FormatError, match="line 1: expected a complete gzip file"):
         reader(path)
 
 
@@ -187,18 +187,22 @@ def test_write_conll_targets(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("sentences", "labels", "message"),
     [
-        ([[("a",)]], [], r"labels for 0 sentences; expected 1"),
-        ([[("a",)]], [["x", "y"]], r"sentence 0 has 1 tokens and 2 labels; expected equally many"),
-        ([[]], [[]], r"sentence 0 has 0 tokens"),
-        ([[("a",), ("b", "c")]], [["x", "y"]], r"token 1 of sentence 0 has 2 columns; expected 1"),
-        ([[()]], [["x"]], r"token 0 of sentence 0 has 0 columns; expected 1"),
-        ([["a"]], [["x"]], r"token 0 of sentence 0 is the string 'a'; expected a tuple"),
-        ([[("a",)]], [[""]], r"has the field ''; expected text .*write _"),
-        ([[("a\tb",)]], [["x"]], r"has the field 'a\\tb'; expected text without tabs"),
-        ([[("a ",)]], [["x"]], r"has the field 'a '"),
-        ([[("a\nb",)]], [["x"]], r"has the field 'a\\nb'"),
-        ([[("\ud800",)]], [["x"]], r"no UTF-8 form; expected Unicode text: remove"),
-        ([[("-DOCSTART-",)]], [["x"]], r"starts with -DOCSTART-; expected a word"),
+        ([[("a",)]], [], "`predicted` must be labels of 1 sentences"),
+        ([[("a",)]], [["x", "y"]], r"`predicted\[0\]` must be one label per token, and at"),
+        ([[]], [[]], r"`predicted\[0\]` must be one label per token, and at"),
+        ([[("a",), ("b", "c")]], [["x", "y"]], r"`sentences\[0\]\[1\]` must be 1 columns as in the first"),
+        ([[()]], [["x"]], r"`sentences\[0\]\[0\]` must be 1 columns as in the first"),
+        ([["a"]], [["x"]], r"`sentences\[0\]\[0\]` must be a tuple of columns, got 'a'"),
+        ([[("a",)]], [[""]], r"`predicted\[0\]\[0\]` must be text without tabs, line.* got ''"),
+        ([[("a\tb",)]], [["x"]], r"`sentences\[0\]\[0\]` must be text without tabs, line.* got 'a\\tb'"),
+        ([[("a ",)]], [["x"]], r"`sentences\[0\]\[0\]` must be text without tabs, line.* got 'a '"),
+        ([[("a\nb",)]], [["x"]], r"`sentences\[0\]\[0\]` must be text without tabs, line.* got 'a\\nb'"),
+        ([[("\ud800",)]], [["x"]], r"`sentences\[0\]\[0\]` must be text without lone surrogates, got '\\ud800'"),
+        (
+            [[("-DOCSTART-",)]],
+            [["x"]],
+            r"`sentences\[0\]\[0\]` must be a word other than -DOCSTART-.* got '-DOCSTART-'",
+        ),
     ],
 )
 def test_write_conll_refuses(tmp_path, sentences, labels, message):
@@ -232,12 +236,12 @@ def test_svmlight_number_of_features(tmp_path):
     assert read_svmlight(path, 5)[0].shape == (1, 5)
     assert read_svmlight(path, zero_based=True)[0].shape == (1, 3)
     assert read_svmlight(path, np.int64(3), zero_based=True)[0].shape == (1, 3)
-    with pytest.raises(FormatError, match=r":1: found the index in '2:1'; expected at most 1: give a larger"):
+    with pytest.raises(FormatError, match="line 1: expected an index of at most 1, got '2:1'"):
         read_svmlight(path, 1)
-    with pytest.raises(FormatError, match=r"found the index in '2:1'; expected at most 1"):
+    with pytest.raises(FormatError, match="line 1: expected an index of at most 1, got '2:1'"):
         read_svmlight(path, 2, zero_based=True)
     for bad in (0, -1, 1.5, True, "3", 2**31):
-        with pytest.raises(InputError, match=r"n_features is .*; expected a whole number from 1 to"):
+        with pytest.raises(InputError, match="`n_features` must be an integer from 1 to"):
             read_svmlight(path, bad)
     assert read_svmlight(spell("1 2147483647:1\n", tmp_path))[0].shape == (1, 2**31 - 1)
 
@@ -266,30 +270,30 @@ def test_label_types(tmp_path, labels, kind, values):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"1 1:1\n2 x\n", r":2: found 'x'; expected index:value such as 3:0.5"),
-        (b"1 1:2:3 4\n", r":1: found the value in '1:2:3'; expected a number"),
-        (b"1 1: 2\n", r":1: found the value in '1:'; expected a number"),
-        (b"1 a:2\n", r":1: found 'a:2'; expected index:value"),
-        (b"1 1:0x1\n", r":1: found the value in '1:0x1'; expected a number such as"),
-        (b"1 1:1_0\n", r":1: found the value in '1:1_0'; expected a number"),
-        (b"1 1:1e\n", r":1: found the value in '1:1e'; expected a number"),
-        (b"1 0:1\n", r":1: found the index in '0:1'; expected at least 1: number .*zero_based=True"),
-        (b"1 -3:1\n", r":1: found the index in '-3:1'; expected at least 1"),
-        (b"1 2:1 1:1\n", r":1: found '1:1' after the index 2; expected increasing indices: sort"),
-        (b"1 2:1 2:1\n", r":1: found '2:1' after the index 2; expected increasing"),
-        (b"1 2:nan\n", r":1: found the value in '2:nan'; expected a finite number: replace or remove"),
-        (b"1 2:-Inf\n", r":1: found the value in '2:-Inf'; expected a finite number"),
-        (b"1 2:1e999\n", r":1: found the value in '2:1e999'; expected a finite number"),
-        (b"1 2147483648:1\n", r":1: found the index in .*; expected at most 2147483647: renumber"),
-        (b"1 " + b"9" * 5000 + b":1\n", r":1: found the index in .*; expected at most 2147483647"),
-        (b"1 qid:3 1:1\n", r":1: found 'qid:3'; expected index:value pairs only: remove the query"),
-        (b" 3:1\n", r":1: found '3:1' where the label should be; expected a label"),
-        (b"\xff 3:1\n", r":1: found the byte 0xff, which is not UTF-8"),
-        (b"1 \xff:1\n", r":1: found '.*xff:1'; expected index:value"),
-        (b"1\n2\n", r":1: found no feature in any line; expected index:value pairs"),
-        (b"1.5 1:1\nNaN 1:1\n", r":2: the label is 'NaN'; expected a finite number"),
-        (b"", r":1: found no line with a label; expected a label"),
-        (b"# only\n", r":1: found no line with a label"),
+        (b"1 1:1\n2 x\n", r", line 2: expected index:value such as 3:0\.5, got 'x'"),
+        (b"1 1:2:3 4\n", ", line 1: expected a finite number as value, got '1:2:3'"),
+        (b"1 1: 2\n", ", line 1: expected a finite number as value, got '1:'"),
+        (b"1 a:2\n", r", line 1: expected index:value such as 3:0\.5, got 'a:2'"),
+        (b"1 1:0x1\n", ", line 1: expected a finite number as value, got '1:0x1'"),
+        (b"1 1:1_0\n", ", line 1: expected a finite number as value, got '1:1_0'"),
+        (b"1 1:1e\n", ", line 1: expected a finite number as value, got '1:1e'"),
+        (b"1 0:1\n", ", line 1: expected an index of at least 1, got '0:1'"),
+        (b"1 -3:1\n", ", line 1: expected an index of at least 1, got '-3:1'"),
+        (b"1 2:1 1:1\n", ", line 1: expected an index above 2, as indices.* got '1:1'"),
+        (b"1 2:1 2:1\n", ", line 1: expected an index above 2, as indices.* got '2:1'"),
+        (b"1 2:nan\n", ", line 1: expected a finite number as value, got '2:nan'"),
+        (b"1 2:-Inf\n", ", line 1: expected a finite number as value, got '2:-Inf'"),
+        (b"1 2:1e999\n", ", line 1: expected a finite number as value, got '2:1e999'"),
+        (b"1 2147483648:1\n", ", line 1: expected an index of at most 2147483647, got '2147483648:1'"),
+        (b"1 " + b"9" * 5000 + b":1\n", ", line 1: expected an index of at most 2147483647"),
+        (b"1 qid:3 1:1\n", ", line 1: expected index:value pairs only, got 'qid:3'"),
+        (b" 3:1\n", ", line 1: expected a label before the pairs, got '3:1'"),
+        (b"\xff 3:1\n", ", line 1: expected UTF-8 text"),
+        (b"1 \xff:1\n", r", line 1: expected index:value such as 3:0\.5, got '\\\\xff:1'"),
+        (b"1\n2\n", ", line 1: expected index:value pairs"),
+        (b"1.5 1:1\nNaN 1:1\n", ", line 2: expected a finite number as in the.* got 'NaN'"),
+        (b"", ", line 1: expected a label and index:value pairs"),
+        (b"# only\n", ", line 1: expected a label and index:value pairs"),
     ],
 )
 def test_svmlight_malformed(tmp_path, data, message):
@@ -299,9 +303,9 @@ def test_svmlight_malformed(tmp_path, data, message):
 
 
 def test_svmlight_zero_based_malformed(tmp_path):
-    with pytest.raises(FormatError, match=r"found the index in '-0:1'; expected at least 0: number them from 0"):
+    with pytest.raises(FormatError, match="line 1: expected an index of at least 0, got '-0:1'"):
         read_svmlight(spell("1 -0:1\n", tmp_path), zero_based=True)
-    with pytest.raises(FormatError, match=r"expected at most 2147483646"):
+    with pytest.raises(FormatError, match="line 1: expected an index of at most 2147483646, got '2147483647:1'"):
         read_svmlight(spell("1 2147483647:1\n", tmp_path), zero_based=True)
 
 
@@ -345,7 +349,7 @@ def test_csv_label_column_and_tabs(tmp_path):
     path = spell("y\tf 1\n1\t2\n0\t3\n", tmp_path, "t.tsv")
     X, y, names = read_csv(path, label="y")
     assert (X.tolist(), y.tolist(), names) == ([[2.0], [3.0]], [1, 0], ["f 1"])
-    with pytest.raises(InputError, match=r"t.tsv:1: there is no column 'z' .*one of \['y', 'f 1'\]: choose"):
+    with pytest.raises(InputError, match=r"`label` must be a column of.* got 'z'"):
         read_csv(path, label="z")
 
 
@@ -359,29 +363,29 @@ def test_csv_compressed_and_stdin(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"a,y\n1,2\nx,2\n", r":3: the value of 'a' is 'x'; expected a number: code the feature"),
-        (b"a,y\n1,2\n1,2,3\n", r":3: found 3 cells; expected 2 as in the header"),
-        (b"a,y\n1,2\n1\n", r":3: found 1 cells; expected 2"),
-        (b"a,y\nNaN,2\n", r":2: the value of 'a' is 'NaN'; expected a finite number: fill in"),
-        (b"a,y\n1e999,2\n", r":2: the value of 'a' is '1e999'; expected a finite number"),
-        (b"a,y\n1_0,2\n", r":2: the value of 'a' is '1_0'; expected a number without underscores"),
-        (b"a,y\n ,2\n", r":2: the value of 'a' is ''; expected a number: fill in the missing value"),
-        (b"a,y\n1,\n", r":2: the label is empty; expected a label: give the row a label"),
-        (b"a,y\n1,1.5\n1,nan\n", r":3: the label is 'nan'; expected a finite number"),
-        (b"a,a\n1,1\n", r":1: column name 'a' is repeated; expected distinct names: rename"),
-        (b",a\n1,1\n", r":1: column 1 has no name; expected a name .*numbers the rows"),
-        (b"1,2\n3,4\n", r":1: found numbers in the first row, .*'1'; expected the names .*header row"),
-        (b"a;y\n1;2\n", r":1: found 1 column separated by commas in the header 'a;y'; expected at least"),
-        (b"a,y\n", r":1: found no row of data; expected a header row and at least one more"),
-        (b"", r":1: found no row of data"),
-        (b"a,y\n\xff,1\n", r":2: found the byte 0xff, which is not UTF-8"),
-        (b'a,y\n"1"x,1\n', r":2: the row cannot be read \(.*\); expected cells separated by ','"),
-        (b'a,y\n"1,1\n', r":2: the row cannot be read"),
-        (b'a,y\n1,2\n"1\n,2\n3,4\n', r":3: the row cannot be read"),
-        (b'a,y\n1,2\n"x\ny",2\n', r":3: the value of 'a' is 'x\\ny'; expected a number"),
-        (b"a,y\n1,\x002\n", r":2: found a null character, which text in UTF-8 does not have; expected a table"),
-        (b"a,y\n1\r2,1\n", r":2: the row cannot be read"),
-        (b"a,y\n1," + b"z" * 200_000 + b"\n", r":2: the row cannot be read"),
+        (b"a,y\n1,2\nx,2\n", ", line 3: expected a finite number in column 'a', got 'x'"),
+        (b"a,y\n1,2\n1,2,3\n", ", line 3: expected 2 cells as in the header"),
+        (b"a,y\n1,2\n1\n", ", line 3: expected 2 cells as in the header"),
+        (b"a,y\nNaN,2\n", ", line 2: expected a finite number in column 'a', got 'NaN'"),
+        (b"a,y\n1e999,2\n", ", line 2: expected a finite number in column 'a', got '1e999'"),
+        (b"a,y\n1_0,2\n", ", line 2: expected a finite number in column 'a', got '1_0'"),
+        (b"a,y\n ,2\n", ", line 2: expected a finite number in column 'a', got ''"),
+        (b"a,y\n1,\n", ", line 2: expected a label"),
+        (b"a,y\n1,1.5\n1,nan\n", ", line 3: expected a finite number as in the.* got 'nan'"),
+        (b"a,a\n1,1\n", ", line 1: expected distinct column names, got 'a'"),
+        (b",a\n1,1\n", ", line 1: expected a name per column"),
+        (b"1,2\n3,4\n", r", line 1: expected a header row with the names.* got \['1', '2'\]"),
+        (b"a;y\n1;2\n", r", line 1: expected at least one feature and the.* got \['a;y'\]"),
+        (b"a,y\n", ", line 1: expected a header row and at least one"),
+        (b"", ", line 1: expected a header row and at least one"),
+        (b"a,y\n\xff,1\n", ", line 2: expected UTF-8 text"),
+        (b'a,y\n"1"x,1\n', ", line 2: expected cells separated by commas"),
+        (b'a,y\n"1,1\n', ", line 2: expected cells separated by commas"),
+        (b'a,y\n1,2\n"1\n,2\n3,4\n', ", line 3: expected cells separated by commas"),
+        (b'a,y\n1,2\n"x\ny",2\n', r", line 3: expected a finite number in column 'a', got 'x\\ny'"),
+        (b"a,y\n1,\x002\n", ", line 2: expected a table in UTF-8"),
+        (b"a,y\n1\r2,1\n", ", line 2: expected cells separated by commas"),
+        (b"a,y\n1," + b"z" * 200_000 + b"\n", ", line 2: expected cells separated by commas"),
     ],
 )
 def test_csv_malformed(tmp_path, data, message):
@@ -418,11 +422,11 @@ def test_classes_choose_the_reader(tmp_path):
     data = read_classes(path, n_features=3, zero_based=True)
     assert data.X.toarray().tolist() == [[0, 2, 0]]
     assert data.feature_names is None
-    with pytest.raises(InputError, match=r"label is 'y', but .*t.svm is read as svmlight"):
+    with pytest.raises(InputError, match=r"`label` must be None for.* got 'y'"):
         read_classes(path, label="y")
-    with pytest.raises(InputError, match=r"zero_based was asked for, but .* is read as a table"):
+    with pytest.raises(InputError, match=r"`zero_based` must be False for.* got True"):
         read_classes(tmp_path / "t.csv", zero_based=True)
-    with pytest.raises(FormatError, match=r"t.csv:1: found 1 features; expected 2: give a file"):
+    with pytest.raises(FormatError, match="line 1: expected 2 features"):
         read_classes(tmp_path / "t.csv", n_features=2)
 
 
@@ -450,7 +454,9 @@ def test_hostile_bytes(tmp_path_factory, data, name, pack):
         try:
             read(path)
         except FormatError as error:
-            assert re.match(rf"{re.escape(str(path))}:\d+: \S.*", str(error))  # noqa: PT017
+            assert error.path == str(path)  # noqa: PT017
+            assert error.line is not None  # noqa: PT017
+            assert error.line >= 1  # noqa: PT017
 
 
 @settings(deadline=None, max_examples=100)
@@ -471,7 +477,7 @@ def test_a_table_without_header_does_not_lose_a_row(header, is_data, tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(f"{header}\n0.1,0.2,b\n")
     if is_data:
-        with pytest.raises(FormatError, match="put a header row first"):
+        with pytest.raises(FormatError, match="line 1: expected a header row with the names"):
             read_csv(path)
     else:
         assert read_csv(path)[2] == ["0", "1"]

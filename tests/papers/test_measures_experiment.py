@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from latentstruct import StructuralSVM
 from latentstruct.metrics import f_beta, prbep, roc_area
-from latentstruct.metrics.strengths import comparable_strength
+from latentstruct.metrics.strengths import suggest_C
 from latentstruct.tasks import Measure
 from latentstruct_papers import ssvm_measures
 from latentstruct_papers.ssvm_measures import CONVENTIONAL, JUDGES, STRUCTURAL, Grid, Measured, Problem, Results
@@ -42,7 +42,7 @@ def scores_of(method, measure, setting, X, y, held_out):
         C, factor = setting
         model = LinearSVC(loss="hinge", C=C, class_weight={True: factor, False: 1.0}, max_iter=10_000, random_state=0)
     else:
-        strength = setting[0] * comparable_strength(measure, len(y), int(y.sum()))
+        strength = setting[0] * suggest_C(measure, len(y), int(y.sum()))
         model = StructuralSVM(Measure(measure), C=strength, tol=PRECISE)
     return model.fit(X, y).decision_function(held_out)
 

@@ -106,7 +106,7 @@ def test_msrc_that_is_missing(tmp_path):
     [
         ({"images_jpg.zip": b"PK"}, r"images_jpg.zip cannot be read \(BadZipFile"),
         ({"labels_png.zip": zipped({"9_9_s.png": b""})}, r"has '1_1_s', but .* does not; expected the same names"),
-        ({"labels_png.zip": zipped({"readme.txt": b""})}, "labels_png.zip has no images"),
+        ({"labels_png.zip": zipped({"readme.txt": b""})}, r"labels_png.zip: .*no images"),
         ({"classes.txt": b"0 void\n2 grass\n"}, r"classes.txt:2: found '2 grass'; expected 1 and the name"),
         ({"classes.txt": b"0 void\n"}, "has 1 classes; expected void and at least one"),
         ({"classes.txt": b"\xff"}, "not UTF-8"),
@@ -122,7 +122,7 @@ def test_damaged_photographs_fail_when_they_are_asked_for(tmp_path):
     bad = {"images_jpg.zip": zipped({"1_1_s.jpg": b"\xff\xd8", "2_1_s.jpg": b""}), "classes.txt": b"0 void\n1 a\n"}
     write_msrc(tmp_path, **bad)
     data = load_msrc(tmp_path)
-    with pytest.raises(FormatError, match=r"images_jpg.zip:1_1_s.jpg cannot be read"):
+    with pytest.raises(FormatError, match=r"images_jpg.zip:1_1_s.jpg: "):
         data.images[0]
     with pytest.raises(FormatError, match=r"labels_png.zip:1_1_s.png has the label \d; expected at most 1, the last"):
         data.labels[0]

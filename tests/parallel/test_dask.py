@@ -24,7 +24,7 @@ from latentstruct import CRF, Chain, LatentSSVM, Motif, StructuralSVM
 from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import ConvergenceWarning, FormatError, InputError
 from latentstruct.parallel import dask_shards
-from latentstruct.parallel.dask_shards import DaskShards, Held, _same, connect, opened
+from latentstruct.parallel.dask_shards import DaskShards, WorkerHandle, _same, connect, opened
 from latentstruct.parallel.shards import DataRecipe, data_recipes
 from latentstruct.solvers import CCCP, Bundle, Subgradient
 
@@ -162,7 +162,7 @@ def test_shards_that_the_scheduler_forgot_are_built_again(client):
 
 
 def test_arrays_travel_beside_the_pickle_and_may_be_written_to(client):
-    held = Held(np.arange(1001.0))
+    held = WorkerHandle(np.arange(1001.0))
     header, frames = serialize(held)
     assert any(np.shares_memory(np.frombuffer(frame, dtype=np.uint8), held.value) for frame in frames[1:])
     for arrived in (

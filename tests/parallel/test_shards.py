@@ -109,7 +109,7 @@ def test_sums_are_those_of_one_batch(name, data):
             np.testing.assert_allclose(found.slope, expected.slope, rtol=1e-10, atol=1e-10)
             assert found(w) == pytest.approx(expected(w), rel=1e-10, abs=1e-10)
             assert (found.entropy, found.exact) == (pytest.approx(expected.entropy, abs=1e-10), expected.exact)
-        again, same = many.total(w), replace(one, cuts=np.array([0, *sorted(inner), 40])).total(w)
+        again, same = many.total(w), replace(one, chunk_bounds=np.array([0, *sorted(inner), 40])).total(w)
         assert again.slope.tobytes() == same.slope.tobytes()
         assert (again.offset, again.entropy) == (same.offset, same.entropy)
         assert (many.smooth, many.half_smooth, many.approximate) == (one.smooth, one.half_smooth, one.approximate)

@@ -38,7 +38,7 @@ from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import RenyiOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
 from latentstruct.parallel import threads as executors
-from latentstruct.parallel.threads import effective_jobs, in_worker_process, pieces, thread_fold, thread_map
+from latentstruct.parallel.threads import chunk_by_work, effective_jobs, in_worker_process, thread_fold, thread_map
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.graph.task import grid_graph
@@ -117,7 +117,7 @@ def assert_same_bits(answers):
 )
 def test_pieces_cover_all_examples_in_order_and_are_not_too_small(work, least):
     work = np.array(work, dtype=np.float64)
-    bounds = pieces(work, least)
+    bounds = chunk_by_work(work, least)
     assert (bounds[0], bounds[-1]) == (0, len(work))
     assert (np.diff(bounds) > 0).all()
     assert len(bounds) <= executors.MOST_PIECES + 1
@@ -130,9 +130,9 @@ def test_pieces_cover_all_examples_in_order_and_are_not_too_small(work, least):
 
 
 def test_even_work_is_cut_evenly_and_small_work_not_at_all():
-    assert pieces(np.full(1000, 8.0 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 250, 500, 750, 1000]
-    assert pieces(np.full(1000, 1.9 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 1000]
-    assert pieces(np.zeros(5)).tolist() == [0, 5]
+    assert chunk_by_work(np.full(1000, 8.0 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 250, 500, 750, 1000]
+    assert chunk_by_work(np.full(1000, 1.9 * executors.STEPS_OF_PIECE / 1000)).tolist() == [0, 1000]
+    assert chunk_by_work(np.zeros(5)).tolist() == [0, 5]
 
 
 # ---- the same bits ---------------------------------------------------------------------------------------

@@ -377,7 +377,7 @@ def test_foreign_files_and_other_versions_are_refused(path, tmp_path):
     with raises(str(path), got="2", expected="version 1 of checkpoints", error=FormatError):
         small().fit(X, Y, checkpoint=path)
     save_file(load_file(path) | {"solver.point.w": np.zeros(12)}, path, facts)
-    with raises(str(path), got="checksum is another one", error=FormatError):
+    with raises(str(path), got="the checksum differs", error=FormatError):
         small().fit(X, Y, checkpoint=path)
     path.unlink()
     assert outcome(small().fit(X, Y, checkpoint=path)) == outcome(small().fit(X, Y))
@@ -463,7 +463,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(path):
         inputs = np.random.default_rng(0).normal(size=(1000, 3))
         outputs = np.arange(1000) % 3
         larger = path.with_name("larger")
-        lost = "the rounds so far are lost"
+        lost = "the iterations so far are lost"
         with raises("checkpoint", got=lost, hint="Free disk space", error=CheckpointError) as found:
             small().fit(inputs, outputs, checkpoint=Checkpoint(larger, every=0))
         assert isinstance(found.value, OSError)

@@ -73,51 +73,71 @@ def written(path, content):
 LONG = 100_000
 REFUSED = {
     "digits and a letter": ("a.mat", f"A\nA {'1' * LONG}x\n", formats.read_ncbi_matrix, "expected finite numbers"),
-    "a separator as blank": ("a.csv", "x,y\n\x1c1,b\n", formats.read_csv, "expected a number"),
-    "one long label": ("a.svm", f"{'L' * 2000} 1:1\na 1:1\n", formats.read_svmlight, "2000 letters; expected at most"),
+    "a separator as blank": (
+        "a.csv",
+        "x,y\n\x1c1,b\n",
+        formats.read_csv,
+        "line 2: expected a finite number",
+    ),
+    "one long label": (
+        "a.svm",
+        f"{'L' * 2000} 1:1\na 1:1\n",
+        formats.read_svmlight,
+        "line 1: expected a label",
+    ),
     "thousands of zeros": (
         "a.svm",
         f"1 {'0' * 5000}:1\n",
         lambda path: formats.read_svmlight(path, zero_based=True),
-        "5000 digits; expected at most 100",
+        "line 1: expected an index of at most 100 digits",
     ),
     "a product of thousands": (
         "a.uai",
         f"MARKOV 15000 {'2 ' * 15000} 1 15000 {' '.join(map(str, range(15000)))} 4 1 1 1 1",
         formats.read_uai,
-        "announces 4 values; expected 2 · 2 .* …, the product",
+        r"line 1: expected 2 · 2 · 2 · 2 · 2 · 2 · 2 · 2.* got '4'",
     ),
     "a scope that repeats": (
         "a.uai",
         f"MARKOV {LONG} {'2 ' * LONG} 1 {LONG} {' '.join(map(str, range(LONG - 1)))} 7 2 1 1",
         formats.read_uai,
-        "has variable 7 twice",
+        "line 1: expected distinct variables of factor 0, got '7'",
     ),
     "a logarithm too large": (
         "a.uai",
         "MARKOV 1 2 1 1 0 2 0 -1e308",
         lambda path: formats.read_uai(path, scale="log10"),
-        "found '-1e308' in a table",
+        r"line 1: expected the logarithm of a weight in.* got '-1e308'",
     ),
     "a long column": (
         "a.conll",
         f"#begin document (x)\na 0 0 w {'c' * LONG} c 9\n",
         formats.read_coreference,
-        "found '9'",
+        r"line 2: expected '\(3', '3\)' or '\(3\)' separated.* got '9'",
     ),
-    "blanks in a name": ("a.conll", f"#begin document (x{' ' * LONG}y)\n", formats.read_coreference, "has no words"),
+    "blanks in a name": (
+        "a.conll",
+        f"#begin document (x{' ' * LONG}y)\n",
+        formats.read_coreference,
+        "line 1: expected words",
+    ),
     "a part of many digits": (
         "a.conll",
         f"#begin document (x); part {'1' * 5000}\n",
         formats.read_coreference,
-        "has no words",
+        "line 1: expected words",
     ),
-    "a matrix of one letter": ("a.mat", "A " * LONG, formats.read_ncbi_matrix, "'A' heads two columns"),
+    "a matrix of one letter": (
+        "a.mat",
+        "A " * LONG,
+        formats.read_ncbi_matrix,
+        "line 1: expected distinct",
+    ),
     "JSON that is deep": (
         "a.jsonl",
         '{"nodes": [{"features": ' + "[" * LONG,
         formats.read_graphs,
-        "found a wrong value",
+        r"line 1: expected float at nodes\[0\]\.features\[0\]",
     ),
     "a place in underscores": ("a.tsv", f"{texts.SITES.decode()}a\t1_0\t2\t+\t1\tA\n", read_sites, "the six columns"),
     "a name of many parts": ("a.toml", f"{'a.' * 5000}b = 1\n", read_tables, "5000 dots in one line"),
@@ -151,7 +171,7 @@ def test_names_of_documents_are_read_as_they_stand(tmp_path_factory, name, part)
 def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "MAX_UNPACKED", 2**16)
     path = written(tmp_path / "a.txt.gz", gzip.compress(b"a b\n" * 2**17))
-    with pytest.raises(FormatError, match="unpacks to more than 65536 bytes and 200 times its size"):
+    with pytest.raises(FormatError, match=": expected compressed text"):
         formats.read_conll(path)
     monkeypatch.setattr(text, "MAX_GROWTH", 10**6)
     assert formats.read_conll(path).n_tokens == 2**17
@@ -159,7 +179,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "MAX_LINE_BYTES", 1000)
-    with pytest.raises(FormatError, match=":2: the line has more than 1000 bytes"):
+    with pytest.raises(FormatError, match="line 2: expected a line of text of at most"):
         formats.read_conll(written(tmp_path / "a.txt", b"a b\n" + b"x" * 1001))
 
 
@@ -208,14 +228,14 @@ def archive(tmp_path, name="a.png", method=zipfile.ZIP_STORED, mode=0o644):
 
 @pytest.mark.parametrize("name", ["../a.png", "/etc/a.png", "x/../../a.png", "..\\a.png"])
 def test_names_that_lead_out_of_an_archive_are_refused(name, tmp_path):
-    with pytest.raises(FormatError, match="leads out of the archive"):
+    with pytest.raises(FormatError, match=": expected file names within the archive"):
         ImageFiles(archive(tmp_path, name))
 
 
 def test_links_and_other_compressions_are_refused(tmp_path):
-    with pytest.raises(FormatError, match=r"has the link 'a.png'"):
+    with pytest.raises(FormatError, match=": expected files"):
         ImageFiles(archive(tmp_path, mode=None))
-    with pytest.raises(FormatError, match="packed by method 14; expected files that are stored or deflated"):
+    with pytest.raises(FormatError, match=": expected a stored or deflated file"):
         ImageFiles(archive(tmp_path, method=zipfile.ZIP_LZMA)).image("a")
 
 
@@ -224,7 +244,7 @@ def test_sizes_are_held_against_an_archive_of_arrays(tmp_path):
         header = io.BytesIO()
         np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (2**37,)})
         made.writestr("x.npy", header.getvalue() + bytes(8))
-    with pytest.raises(ValueError, match=r"announces int64 of shape \(137438953472,\)"):
+    with pytest.raises(ValueError, match=r"states int64 of shape \(137438953472,\)"):
         load_arrays(tmp_path / "a.npz", ["x"])
     kept = {"x": np.arange(6).reshape(2, 3), "y": np.asfortranarray(np.eye(3)), "z": np.zeros(0, dtype=np.float32)}
     np.savez_compressed(tmp_path / "b.npz", **kept)
@@ -370,7 +390,7 @@ def test_inputs_whose_scores_are_no_numbers_are_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"state": None}, "has learned nothing"),
+        ({"state": None}, "has not learned"),
         ({"state": {"$dict": [["n_inputs", -1]]}}, "n_inputs is -1"),
         ({"state": {"$dict": [["n_inputs", 2**40]]}}, "n_inputs is 1099511627776"),
     ],

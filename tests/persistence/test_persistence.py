@@ -425,7 +425,7 @@ def test_nothing_is_pickled(folder, monkeypatch):
 
 
 def test_nothing_there(tmp_path):
-    refuse(tmp_path / "nowhere", "nowhere, which does not exist", InputError)
+    refuse(tmp_path / "nowhere", "nowhere: expected the folder of a latentstruct model, got a path that does not exist")
     refuse(tmp_path, "expected the folder of a latentstruct model")
     (tmp_path / "file").write_text("{}")
     refuse(tmp_path / "file", "expected the folder of a latentstruct model, got a file")

@@ -157,12 +157,12 @@ class SetTask(Measure):
     def decode(self, batch, w, temperature):
         scores = self.row_scores(batch, w)
         coefficients, _ = self.answer(batch, scores, "free")
-        found = scores if self.judges_scores else self.labels_.decode((coefficients > 0).astype(int))
+        found = scores if self.scores_ranking else self.labels_.decode((coefficients > 0).astype(int))
         return [Prediction(found, None, float(coefficients @ scores))]
 
     def loss(self, Y_true, Y_pred):
         truth, found = np.asarray(Y_true[0]), np.asarray(Y_pred[0])
-        if self.judges_scores and not np.isin(truth, self.classes_).all():
+        if self.scores_ranking and not np.isin(truth, self.classes_).all():
             # Scores compared with themselves: the order is the true one.
             truth = self.labels_.decode((truth > np.median(truth)).astype(int))
         return super().loss(truth, found)
@@ -199,11 +199,11 @@ def test_the_slack_bounds_the_loss_of_the_scores(data, loss, k):
     w = w[: task.n_features]
     scores = task.row_scores(batch, w)
     slack = task.planes(batch, w, "augmented", HARD).values[0] - task.planes(batch, w, "clamped", HARD).values[0]
-    found = scores if task.judges_scores else scores > 0
+    found = scores if task.scores_ranking else scores > 0
     lost = task.loss(truth, found)
     assert lost.shape == (1,)
     assert 0.0 <= lost[0] <= slack + 1e-9
-    perfect = truth.astype(float) if task.judges_scores else truth
+    perfect = truth.astype(float) if task.scores_ranking else truth
     close(task.loss(truth, perfect), [0.0])
 
 

@@ -21,8 +21,8 @@ from latentstruct import (
     Bundle,
     KernelStructuralSVM,
     StructuralSVM,
-    comparable_strength,
     load,
+    suggest_C,
 )
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.tasks.measure.set_losses import cuts_after
@@ -120,7 +120,7 @@ def test_tables_get_the_threshold_of_the_lowest_loss(data, loss):
     X, truth, w = data
     task, batch = learned(Measure(loss, beta=2.0), X, truth)
     scores = task.row_scores(batch, w)
-    task.settle(batch, w)
+    task.finalize(batch, w)
     lost = task.loss(truth, scores > task.threshold_)[0]
     values = np.unique(np.append(scores, [scores.min() - 1.0, 0.0]))
     others = [task.loss(truth, scores > value)[0] for value in values]
@@ -179,7 +179,7 @@ def test_weights_that_stay_zero_are_warned_of(tmp_path):
     for model in (StructuralSVM(Measure("prbep"), C=1e-6), KernelStructuralSVM(Measure("f1"), C=1e-6, cuts=10)):
         with pytest.warns(ConvergenceWarning, match="ended at w = 0: C=1e-06 is too small for a loss of all rows"):
             model.fit(X, y)
-    strength = comparable_strength("prbep", len(y), int(y.sum()))
+    strength = suggest_C("prbep", len(y), int(y.sum()))
     assert StructuralSVM(Measure("prbep"), C=strength).fit(X, y).coef_.any()
     # There is nothing to learn if all rows are selected.
     assert StructuralSVM(Measure("precision@k", k=len(y)), C=1.0).fit(X, y).objective_ == 0.0

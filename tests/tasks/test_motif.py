@@ -352,10 +352,10 @@ def test_planted_sites_hold_the_mutated_consensus():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_positive": 0}, "n_positive is 0; expected at least 1"),
-        ({"length": 5, "width": 6}, "length is 5; expected at least the width 6"),
-        ({"mutation": 1.5}, r"mutation is 1\.5"),
-        ({"strands": 0}, "strands 0"),
+        ({"n_positive": 0}, "`n_positive` must be at least 1, got 0"),
+        ({"length": 5, "width": 6}, "`length` must be at least 6, the width, got 5"),
+        ({"mutation": 1.5}, r"`mutation` must be a probability, got 1\.5"),
+        ({"strands": 0}, "`strands` must be 1 or 2, got 0"),
     ],
 )
 def test_planted_motif_refuses(parameters, message):
@@ -482,8 +482,8 @@ def test_reverse_complement_is_its_own_inverse(sequence):
         (lambda: site_matrix(["AC", "A"]), "site 1 has 1 letters and the first 2"),
         (lambda: site_matrix(["AX"]), "site 0 is 'AX'; expected the letters ACGTN"),
         (lambda: site_matrix(["AC"], 0.0), r"pseudocount is 0\.0; expected a number above 0"),
-        (lambda: consensus([[0.5, 0.5]]), r"matrix has shape \(1, 2\); expected \(width, 4\)"),
-        (lambda: consensus([[0.5, 0.5, 0.5, 0.5]]), "matrix has rows that are no probabilities"),
+        (lambda: consensus([[0.5, 0.5]]), r"`matrix` must be an array of shape \(width, 4\)"),
+        (lambda: consensus([[0.5, 0.5, 0.5, 0.5]]), "`matrix` must be rows of probabilities that"),
         (lambda: consensus([["a", "b", "c", "d"]]), "matrix must be numbers"),
         (lambda: plot_logo([[0.25] * 4], background=[1, 0, 0, 0]), "`background` must be probabilities above 0"),
     ],
@@ -538,11 +538,11 @@ def test_yeast_headers(tmp_path):
     assert data.acs == [[], [(0, 2, 1), (1, 4, -1)]]
     assert data.negatives.sequences == ["ACGT"]
     for header, message in (
-        (b"a", "the header of a has nothing as acs; expected acs=none"),
-        (b"a acs=1", "has '1' as acs"),
-        (b"a acs=1-2", "has '1-2' as acs"),
-        (b"a acs=1-9+", "places a site at 1-9; expected a place within 4 letters"),
-        (b"a acs=3-3+", "places a site at 3-3"),
+        (b"a", ": expected acs=none, or sites such as"),
+        (b"a acs=1", r": expected acs=none, or sites such as.* got 'acs=1'"),
+        (b"a acs=1-2", r": expected acs=none, or sites such as.* got 'acs=1-2'"),
+        (b"a acs=1-9+", ": expected sites within the 4 letters in"),
+        (b"a acs=3-3+", ": expected sites within the 4 letters in"),
     ):
         put(tmp_path, "yeast_ars/ars_positive.fa", b">" + header + b"\nACGT\n")
         with pytest.raises(FormatError, match=message):
@@ -553,10 +553,10 @@ def test_promoter_lines(tmp_path):
     data = load_uci_promoters(put(tmp_path, "uci_promoters/promoters.data", b"+,S10,\t\tacgt\n\n-, 867 ,acca\n"))
     assert (data.names, data.X, data.Y.tolist()) == (["S10", "867"], ["ACGT", "ACCA"], [1, -1])
     for content, message in (
-        (b"+,S10,acgn\n", r"promoters\.data:1: found '\+,S10,acgn'"),
-        (b"+,S10,acg\nx\n", r"promoters\.data:2: found 'x'"),
-        (b"\n", "holds no sequences"),
-        (b"\xff\n", "not UTF-8"),
+        (b"+,S10,acgn\n", r"line 1: expected '\+,name,letters', got '\+,S10,acgn'"),
+        (b"+,S10,acg\nx\n", r"line 2: expected '\+,name,letters', got 'x'"),
+        (b"\n", r": expected lines '\+,name,letters'"),
+        (b"\xff\n", "line 1: expected UTF-8 text"),
     ):
         with pytest.raises(FormatError, match=message):
             load_uci_promoters(put(tmp_path, "uci_promoters/promoters.data", content))

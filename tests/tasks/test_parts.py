@@ -193,7 +193,7 @@ def test_soft_maxima_are_refused_where_there_are_none():
         pool = PartsTask.pool
 
     X, Y = matchings(3, 0)
-    with pytest.raises(InputError, match=r"HardMatching knows the hard max only.*StructuralSVM.*pool\(\)"):
+    with pytest.raises(InputError, match=r"HardMatching.*StructuralSVM.*pool\(\)"):
         CRF(HardMatching()).fit(X, Y)
     check_task(HardMatching(), X, Y)
     task = Sides()

@@ -579,9 +579,9 @@ def test_a_path_tells_of_its_progress_and_ends_in_time(capsys):
 def test_what_cannot_be_drawn():
     unfitted = LatentSSVM(LatentMulticlass(weights="state"))
     for model in (3, unfitted):
-        with pytest.raises(InputError, match="model must be fitted with a task whose states have weights of their own"):
+        with pytest.raises(InputError, match="`model` must be fitted"):
             plot_states(model)
-    with pytest.raises(InputError, match=r"path must be a GroupNormPath, as groupnorm_path returns it, found \[1\]"):
+    with pytest.raises(InputError, match="`path` must be"):
         plot_path([1])
 
 
@@ -600,6 +600,6 @@ def test_pictures_of_states():
     assert [text.get_text() for text in lines.get_legend().get_texts()] == ["0", "1"]
     counts = next(ax for ax in lines.figure.axes if ax is not lines)
     np.testing.assert_array_equal(counts.lines[0].get_ydata(), path.n_states)
-    with pytest.raises(InputError, match="names has 2 entries; expected 3, one for each state"):
+    with pytest.raises(InputError, match=r"`names`.*3 names"):
         plot_states(model, ["left", "right"])
     pyplot.close("all")

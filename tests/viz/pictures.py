@@ -1,4 +1,4 @@
-"""Small generated pictures: two or three regions that differ in colour and texture, with label images."""
+"""Small generated pictures: two or three regions that differ in color and texture, with label images."""
 
 import io
 import zipfile
@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 from PIL import Image
 
-COLOURS = np.array([[60, 140, 60], [120, 160, 220], [160, 60, 60]])
+COLORS = np.array([[60, 140, 60], [120, 160, 220], [160, 60, 60]])
 
 
 def make_picture(rng, height=48, width=64):
@@ -19,7 +19,7 @@ def make_picture(rng, height=48, width=64):
         classes[top : top + 20, left : left + 24] = 2
     stripes = 30 * ((columns + rows) % 6 < 3)
     noise = rng.normal(scale=25, size=(height, width, 3))
-    pixels = COLOURS[classes] + np.where(classes == 2, stripes, 0)[..., None] + noise
+    pixels = COLORS[classes] + np.where(classes == 2, stripes, 0)[..., None] + noise
     return pixels.clip(0, 255).astype(np.uint8), classes
 
 

@@ -19,7 +19,7 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "_build" / "html" / "index.
 
 CONTRAST = """() => {
   const channel = value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const numbers = color => (color.match(/[\\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => 0.2126 * channel(r / 255) + 0.7152 * channel(g / 255) + 0.0722 * channel(b / 255);
   const ground = element => {
     for (let at = element; at; at = at.parentElement) {
@@ -109,7 +109,7 @@ def test_sections_can_be_reached_without_a_mouse(browser, report):
         assert page.evaluate("() => document.activeElement.className") == "skip"
         page.keyboard.press("Tab")
         outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
-        assert (page.evaluate("() => document.activeElement.textContent"), outline) == ("What was trained", "solid")
+        assert (page.evaluate("() => document.activeElement.textContent"), outline) == ("Summary", "solid")
         page.keyboard.press("Enter")
         assert page.evaluate("() => document.querySelector(':target').tagName") == "SECTION"
 

@@ -65,20 +65,20 @@ def test_objective_and_bound_of_a_certified_training(convex):
 def test_starts_are_lines_of_which_the_kept_one_stands_out(latent):
     kept = int(np.argmin(latent.restart_objectives_))
     ax = plot_convergence(latent, new_axes())
-    _, objectives = drawn(ax, "objective of the kept start")
+    _, objectives = drawn(ax, "objective of the best start")
     assert objectives.tolist() == [line.objective for line in latent.history_ if line.start == kept]
-    assert texts(ax) == ["objective of the kept start", "2 other starts", "bound of each round's convex problem"]
+    assert texts(ax) == ["objective of the best start", "2 other starts", "bound of each iteration's convex problem"]
     widths = {line.get_label(): line.get_linewidth() for line in ax.lines}
-    assert widths["objective of the kept start"] > widths["2 other starts"]
+    assert widths["objective of the best start"] > widths["2 other starts"]
     marks = {line.get_label(): list(line.get_xdata()) for line in plot_restarts(latent, new_axes()).lines}
-    assert marks["kept"] == [kept + 1]
-    assert marks["given up"] == [k + 1 for k in range(3) if k != kept]
+    assert marks["best start"] == [kept + 1]
+    assert marks["other starts"] == [k + 1 for k in range(3) if k != kept]
 
 
 def test_seconds_count_from_the_beginning_of_each_start():
     rounds = [Round(1, 3.0, 1.0, 2.0, 5, 2.0), Round(1, 2.0, 1.0, 1.0, 9, 5.0, start=1)]
     ax = plot_convergence(Trained(rounds, [3.0, 2.0]), new_axes(), by="seconds")
-    places, _ = drawn(ax, "objective of the kept start")
+    places, _ = drawn(ax, "objective of the best start")
     assert places.tolist() == [3.0]
 
 
@@ -126,7 +126,7 @@ def test_unknown_axes_and_empty_histories_are_refused(plot, convex):
 
 
 @pytest.mark.parametrize("plot", [plot_convergence, plot_gap, plot_restarts])
-def test_colours_are_those_of_the_style(plot, latent):
+def test_colors_are_those_of_the_style(plot, latent):
     cycle = ["#123456", "#abcdef"]
     with rc_context({"axes.prop_cycle": f"cycler('color', {cycle})"}):
         ax = plot(latent, new_axes())

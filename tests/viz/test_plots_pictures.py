@@ -11,7 +11,7 @@ from error_fields import raises
 from latentstruct.tasks.clustering import chronological_forest
 from latentstruct.tasks.graph.inputs import grid_edges
 from latentstruct.viz.box_pictures import draw_chances
-from latentstruct.viz.plots.colours import WRONG
+from latentstruct.viz.plots.colors import WRONG
 from latentstruct.viz.plots.forests import called_clusters, lettered_clusters, plot_forest
 from latentstruct.viz.plots.graphs import lay_out_graph, plot_graph
 from latentstruct.viz.plots.pictures import plot_box_places, plot_swatches, plot_template
@@ -203,11 +203,11 @@ def test_swatches_have_all_names(ax):
     plot_swatches(["grass", "sky", "a"], [(0, 255, 0), (0, 0, 255), (9, 9, 9)], ax)
     assert texts(ax) == ["grass", "sky", "a"]
     assert [patch.get_facecolor()[:3] for patch in ax.patches][:2] == [(0, 1, 0), (0, 0, 1)]
-    with raises("colours", got="1 colors"):
+    with raises("colors", got="1 colors"):
         plot_swatches(["a", "b"], [(0, 0, 0)], ax)
 
 
-def test_regions_are_coloured_numbered_and_hatched_where_unknown():
+def test_regions_are_colored_numbered_and_hatched_where_unknown():
     image = np.full((60, 90, 3), 100, dtype=np.uint8)
     labels = np.repeat([[0] * 30 + [1] * 30 + [-1] * 30], 60, axis=0)
     drawn = draw_regions(image, labels, [(255, 0, 0), (0, 0, 255)], [1, 2])

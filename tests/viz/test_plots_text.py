@@ -24,7 +24,7 @@ from latentstruct.viz.plots import (
     plot_tree,
     plot_weights,
 )
-from latentstruct.viz.plots.colours import AGAINST, FOR
+from latentstruct.viz.plots.colors import AGAINST, FOR
 from latentstruct.viz.plots.features import can_write, drawn_text, shorten
 from latentstruct.viz.plots.trees import tree_height
 
@@ -115,7 +115,7 @@ def test_transitions():
     assert texts(ax.xaxis) == texts(ax.yaxis) == ["A", r"B\$", "C"]
     start = model.task_.transitions_at_
     np.testing.assert_array_equal(ax.images[0].get_array(), model.coef_[start : start + 9].reshape(3, 3))
-    assert (ax.get_ylabel(), ax.get_xlabel()) == ("from the label", "to the label")
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("from label", "to label")
     with raises("most", got=0):
         plot_transitions(model, most=0)
     with raises("model", got=3, expected="fitted on a Chain"):

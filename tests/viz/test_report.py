@@ -136,7 +136,7 @@ def test_hostile_names_reach_the_page_as_they_are():
 
 
 def test_a_page_is_one_file_that_asks_for_nothing():
-    text = page_of(LINE, LINE, Photo(np.full((30, 40, 3), 7, np.uint8), "grey")).html()
+    text = page_of(LINE, LINE, Photo(np.full((30, 40, 3), 7, np.uint8), "gray")).html()
     found = Parsed(text)
     assert not found.open
     addresses = found.names("src") + found.names("href") + found.names("xlink:href")
@@ -148,7 +148,7 @@ def test_a_page_is_one_file_that_asks_for_nothing():
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
 
 
-def test_plots_have_names_of_their_own_and_the_colours_of_the_page(monkeypatch):
+def test_plots_have_names_of_their_own_and_the_colors_of_the_page(monkeypatch):
     monkeypatch.setattr(pictures, "NARROW_WIDTH", 3.6)
     text = page_of(LINE, LINE).html()
     found = Parsed(text)
@@ -161,7 +161,7 @@ def test_plots_have_names_of_their_own_and_the_colours_of_the_page(monkeypatch):
     drawn = text[text.index("<main") :]
     assert "var(--ink)" in drawn
     assert "var(--series-1)" in drawn
-    assert not any(colour in drawn for colour in pictures.VARIABLES)
+    assert not any(color in drawn for color in pictures.VARIABLES)
     assert not any(part in drawn for part in ("<style", "<metadata", "<!--"))
     assert page_of(LINE, LINE).html() == text
 
@@ -199,8 +199,8 @@ def test_a_page_that_would_be_too_large_says_what_it_left_out(monkeypatch):
     found = Parsed(page_of(noise, noise, LINE).html())
     assert len([tag for tag, _ in found.tags if tag == "img"]) == 1
     text = " ".join(found.texts)
-    assert "2 pictures were left out" in text
-    assert "A line that rises. (The picture was left out" in text
+    assert "2 pictures were omitted" in text
+    assert "A line that rises. (Omitted, because" in text
 
 
 def test_a_page_appears_whole_or_not_at_all(tmp_path):
@@ -261,7 +261,7 @@ def test_errors_of_equal_loss_are_sorted_by_how_bad_they_are():
     # Two bars of right and wrong would say no more than the sentence does.
     blocks = list(flat(prediction_blocks(examples_of(losses[:4]))))
     assert not any(isinstance(one, Drawing) for one in blocks)
-    assert "Losses (loss): 1 of 4 examples have none, the mean is 0.75." in [
+    assert "Losses (loss): 1 of 4 examples have zero loss, the mean is 0.75." in [
         one.text for one in blocks if isinstance(one, Text)
     ]
 
@@ -277,7 +277,7 @@ def test_motifs_trained_in_python_have_their_logo_and_sites(tmp_path):
     write_report(model, out, Sequences([f"<{k}>" for k in range(5)], [""] * 5, list(data.X[:5])))
     shown = out.read_text(encoding="utf-8")
     assert "&lt;0&gt;" in shown
-    assert "The truth is not known" in shown
+    assert "True outputs are unknown" in shown
     write_report(model, out)
     assert "Heat map of the weights" in out.read_text(encoding="utf-8")
 
@@ -293,20 +293,20 @@ def test_predictions_without_truth_are_shown_without_losses():
 
 def test_words_claim_no_more_than_was_proved():
     certified = StructuralSVM(Multiclass()).fit(X, Y)
-    assert "it is proved that no weights" in " ".join(training_in_words(certified))
+    assert "the minimum is certified" in " ".join(training_in_words(certified))
     states = RNG.normal(size=(30, 3, 4))
     latent = LatentSSVM(LatentMulticlass(), restarts=2).fit(states, Y[:30])
     told = " ".join(training_in_words(latent))
-    assert "proved" not in told
-    assert "cannot prove that it found the deepest" in told
-    assert "It began 2 times" in told
+    assert "certified" not in told
+    assert "may be a local minimum" in told
+    assert "best of 2 starts" in told
     smooth = CRF(Multiclass(), solver="lbfgs").fit(X, Y)
     smooth.lower_bound_ = -math.inf
     assert "no lower bound" in " ".join(training_in_words(smooth))
     perceptron = StructuredPerceptron(Multiclass(), max_rounds=3).fit(X, Y)
-    assert "proved" not in " ".join(training_in_words(perceptron))
+    assert "certified" not in " ".join(training_in_words(perceptron))
     certified.certified_ = False
-    assert "an estimate and no proof" in " ".join(training_in_words(certified))
+    assert "not certified" in " ".join(training_in_words(certified))
 
 
 def test_any_fitted_estimator_has_a_page(tmp_path):
@@ -314,17 +314,17 @@ def test_any_fitted_estimator_has_a_page(tmp_path):
     model = CRF(Chain()).fit([X[:5], X[5:12]], [Y[:5], Y[5:12]])
     write_report(model, path, [X[:5], X[5:12]], [Y[:5], 1 - Y[5:12]])
     text = path.read_text()
-    assert "Errors, the largest loss first" in text
+    assert "Errors by decreasing loss" in text
     assert "example 1" in text
     write_report(model, path, [X[:5]])
-    assert "The truth is not known" in path.read_text()
+    assert "True outputs are unknown" in path.read_text()
     states = LatentSSVM(LatentMulticlass(weights="state"), restarts=2).fit(RNG.normal(size=(30, 3, 4)), Y[:30])
     write_report(states, path)
     found = Parsed(path.read_text())
     shown = " ".join(found.names("aria-label"))
     assert "3 latent states" in shown
-    assert "2 starts reached" in shown
-    assert "No data were given" in " ".join(found.texts)
+    assert "objectives of 2 starts" in shown
+    assert "Pass data to see predictions" in " ".join(found.texts)
     with raises("model", expected="a fitted estimator"):
         write_report(CRF(Chain()), path)
     with raises("X", got=None, expected="given together with `Y`"):
@@ -370,7 +370,7 @@ def test_models_keep_their_history_and_old_ones_load_without(tmp_path):
     file.write_text(json.dumps(stored))
     assert latentstruct.load(tmp_path / "model").history_ == []
     run("report", tmp_path / "model", "-o", tmp_path / "page.html")
-    assert "were not kept" in (tmp_path / "page.html").read_text()
+    assert "history was not saved" in (tmp_path / "page.html").read_text()
     for damage in (
         {**history, "round": history["round"][:-1]},
         {**history, "seconds": ["1"] * len(history["round"])},
@@ -411,7 +411,7 @@ def test_training_and_the_command_write_the_same_page(tagger):
     unnamed = [[text for text in texts if "valid.txt" not in text] for texts in (first, second)]
     assert unnamed[0] == unnamed[1]
     assert "valid.txt, held out from training" in " ".join(first)
-    for title in ("What was trained", "Training", "What the weights say", "Predictions", "Timings"):
+    for title in ("Summary", "Predictions", "Weights", "Timing", "Training"):
         assert title in second
     assert len([1 for tag, _ in pages[0].tags if tag == "svg"]) >= 4
 
@@ -423,9 +423,9 @@ def test_the_command_reads_standard_input_and_tells_what_it_wrote(tagger, tmp_pa
     assert found["report"] == str(out)
     assert found["bytes"] == out.stat().st_size
     assert found["n_examples"] == text.count("\n\n")
-    assert "Of standard input." in out.read_text()
+    assert "Data: standard input." in out.read_text()
     run("train", "chain", "-", "-o", tmp_path / "model", "--report", out, "-q", stdin=text)
-    assert "Of standard input, the training data." in out.read_text()
+    assert "Data: standard input, the training data." in out.read_text()
 
 
 def test_no_file_that_is_no_page_is_ever_replaced(tagger, tmp_path):
@@ -442,7 +442,7 @@ def test_no_file_that_is_no_page_is_ever_replaced(tagger, tmp_path):
     assert "--output must be a file whose name" in fail("report", model, "-o", tmp_path / "dir.html")
     (tmp_path / "old.html").write_text("<!DOCTYPE html><title>old</title>")
     run("report", model, "-o", tmp_path / "old.html")
-    assert "What was trained" in (tmp_path / "old.html").read_text()
+    assert "Summary" in (tmp_path / "old.html").read_text()
 
 
 def test_options_of_other_kinds_are_refused(tagger, tmp_path):

@@ -46,7 +46,7 @@ def path_atoms(
     value: Vector,
     /,
 ) -> None:
-    """Write the features of each pair's path as atoms ends[r] … ends[r+1]; gaps count negatively, costs positively."""
+    """Write the features of each pair's path as atoms ends[r] … ends[r+1]; gaps are negative, costs positive."""
 
 def pool_together(
     pairs: Pairs,

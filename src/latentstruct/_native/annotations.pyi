@@ -9,7 +9,7 @@ Vector = NDArray[np.float64]
 def best_annotations(
     trees: GoldTrees, rows: Indices, k: int, layout: Layout, w: Vector, values: Vector, chosen: Indices, /
 ) -> None:
-    """Write the best sub-symbol of each node of the rows' trees, at the trees' own places, and the scores."""
+    """Write the best sub-symbol of each node of the rows' trees, at the positions of the trees, and the scores."""
 
 def pool_annotations(
     trees: GoldTrees,
@@ -27,5 +27,5 @@ def pool_annotations(
     """Pool all sub-symbols of the rows' trees at ε > 0; add weights times expected features to slopes.
 
     Expected features are added to slopes[at], or all to slopes[0] if `together`; spans' features, which do not depend
-    on sub-symbols, are left out.
+    on sub-symbols, are omitted.
     """

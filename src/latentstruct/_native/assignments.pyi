@@ -18,11 +18,11 @@ def decode(
     eps_h: float,
     states: Indices,
 ) -> None:
-    """Choose the outputs of the graphs `wanted` one after the other, each the best given those chosen before.
+    """Choose the outputs of the graphs `wanted` one after the other, each optimal given the earlier ones.
 
-    An output takes the argmax of its unary term plus messages, where a factor with chosen variables sends what remains
+    An output takes the argmax of its unary term plus messages, where a factor with chosen variables sends the rest
     of it (maximized over other outputs, pooled at ε_h over hidden ones). On forests where max-product is exact this
-    is exact even where states tie. `states` of other graphs and of hidden variables stay as they are.
+    is exact even with ties. `states` of other graphs and of hidden variables are not changed.
     """
 
 def climb(
@@ -34,7 +34,7 @@ def climb(
     states: Indices,
     max_sweeps: int,
 ) -> None:
-    """Improve the assignments of the graphs `wanted`, one variable at a time, until no change of one helps."""
+    """Improve the assignments of the graphs `wanted`, one variable at a time, until no change improves it."""
 
 def score(wiring: Any, selected: Any, unary: Vector, tables: Vector, states: Indices, values: Vector) -> None:
     """values[k] += the score of graph k's assignment, where `unary` has the factors of one variable folded in."""
@@ -42,4 +42,4 @@ def score(wiring: Any, selected: Any, unary: Vector, tables: Vector, states: Ind
 def indicate(
     wiring: Any, selected: Any, states: Indices, values: Vector, marginals: Vector, table_marginals: Vector
 ) -> None:
-    """Write the indicators of the assignments, none where the value is −inf; both outputs are zero on entry."""
+    """Write the indicators of the assignments, none if the value is −inf; both outputs are zero on entry."""

@@ -51,5 +51,5 @@ def best_classes(
 ) -> None:
     """values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it.
 
-    losses[i] is what was added to it. A value that is no number is the highest.
+    losses[i] is its added value. NaN counts as the highest value.
     """

@@ -10,7 +10,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 def add_label_scores(scores: Matrix, offsets: Indices, added: LabelScores, labels: Indices, /) -> None:
-    """Add to the products (N, S) of all sequences what depends on label and place alone; `labels` (N,) if known."""
+    """Add to the products (N, S) of all sequences terms of label and position only; `labels` (N,) if known."""
 
 def viterbi(scores: Matrix, offsets: Indices, transitions: Matrix, labels: Indices, values: Vector, /) -> None:
     """Write the best labeling of each sequence and its score, 0 if it is empty; ties go to the lowest label."""
@@ -60,7 +60,7 @@ def labeling_atoms(
 ) -> None:
     """Write the joint features of all sequences' labelings, each from its pointer on.
 
-    `tokens[k]` is the input row of the first token of sequence k. Values of atoms are left as they are, 1.
+    `tokens[k]` is the input row of the first token of sequence k. Values of atoms are not changed (1).
     """
 
 def best_planes(
@@ -82,7 +82,7 @@ def best_planes(
 ) -> None:
     """Find the best labelings of the selected sequences first … last − 1, and write their values, losses and features.
 
-    `products` (N, S) are those of the selected tokens, or empty: then they are made of `inputs`, a CSR matrix, and
+    `products` (N, S) are those of the selected tokens, or empty: then computed from `inputs`, a CSR matrix, and
     `weights`. `truth` has the labels of all tokens of the batch, or none in the mode FREE; `found` is (2, k): values
     and losses.
     """

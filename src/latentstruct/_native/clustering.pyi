@@ -9,10 +9,10 @@ Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
 EXACT_ITEMS: Final[int]
-"""Up to this many items, clusterings are the best ones."""
+"""Maximum number of items for optimal clusterings."""
 
-# Layout and symbols as in native/clustering.cpp. `known` are the scores of all rows, or nothing where too few pairs are
-# wanted for these to be worth while; `truth` are the clusters of all items, or nothing if free.
+# Layout and symbols as in native/clustering.cpp. `known` are the scores of all rows, or empty if too few pairs are
+# needed; `truth` are the clusters of all items, or empty if free.
 
 def forests(
     rows: Rows,
@@ -68,7 +68,7 @@ def clusterings(
     """Cluster each listed document (modes free and augmented).
 
     The documents' labels are left one after the other in `labels`; values[k] = (1/P) Σ_{p inside} w·x_p + losses[k],
-    where losses[k] is the share of the P pairs that are wrong (0 if free).
+    where losses[k] is the fraction of the P pairs that are wrong (0 if free).
     """
 
 def inside_pairs(documents: Indices, items: Indices, labels: Indices, out: Indices, /) -> None:
@@ -87,7 +87,7 @@ def partition_atoms(
     atoms: Atoms,
     /,
 ) -> None:
-    """Write the slopes (1/P) Σ_{p inside} x_p: an atom for each pair, or for each weight if these are fewer."""
+    """Write the slopes (1/P) Σ_{p inside} x_p: one atom per pair, or per weight if these are fewer."""
 
 def partition_value(scores: Vector, labels: Indices, /) -> float:
     """Return the sum of the scores of all pairs with equal labels."""
@@ -99,4 +99,4 @@ def merge_greedily(scores: Vector, labels: Indices, /) -> None:
     """Merge the two clusters with the largest positive sum between them, from single items until none is left."""
 
 def move_items(scores: Vector, labels: Indices, /) -> None:
-    """Move single items to the cluster they fit best, or to one of their own, while that raises the value."""
+    """Move single items to the best cluster, or to a new one, while that increases the value."""

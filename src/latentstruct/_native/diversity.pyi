@@ -26,13 +26,13 @@ def choose(
     queries : ndarray of shape (m,)
         Their numbers.
     table : ndarray of shape (B, T + 1)
-        Benefit of a word in block b whose share of documents reaches t thresholds.
+        Benefit of a word in block b whose fraction of documents reaches t thresholds.
     loss_factor : float
         Benefit of covering a subtopic, times its weight.
     most_nodes : int
-        Nodes of branch and bound for each query; 0 for the greedy choice.
+        Maximum nodes of branch and bound per query; 0 for the greedy choice.
     known : ndarray of shape (n, k) or (0, k)
-        A choice of each query that the answer must not be below.
+        A choice per query; the result is at least as good.
     chosen : ndarray of shape (m, k)
         Receives the documents, counted from 0 in their query.
     proven : ndarray of shape (m,)
@@ -42,7 +42,7 @@ def choose(
 def search_to_the_end(
     coverage: Coverage, query: int, table: Vector, loss_factor: float, portion: int, chosen: Indices, /
 ) -> None:
-    """Replace `chosen` (k,) by the best choice of a query; Ctrl-C is noticed every `portion` nodes."""
+    """Replace `chosen` (k,) by the best choice of a query; Ctrl-C is checked every `portion` nodes."""
 
 def choice_features(coverage: Coverage, queries: Indices, chosen: Indices, slopes: Vector, covered: Vector, /) -> None:
     """Write Ψ(x, y) of each choice into slopes (m, d), and the weight of its subtopics into covered (m,)."""

@@ -13,10 +13,10 @@ def choose_order(
     max_entries: float,
     most_total: float,
 ) -> tuple[Indices, Indices, Indices, int, int, float, float]:
-    """Eliminate on paper by a rule, hidden variables first; give up at the first table above the limit.
+    """Eliminate symbolically by a rule, hidden variables first; stop at the first table above the limit.
 
-    Returns the order, separator offsets, separators, number of steps done (below n if it gave up), then the most
-    neighbors, the largest table and the sum of tables so far.
+    Returns the order, separator offsets, separators, number of steps done (below n if it stopped), then the maximum
+    number of neighbors, the largest table and the sum of tables so far.
     """
 
 def lay_out(
@@ -28,7 +28,7 @@ def lay_out(
     separator_at: Indices,
     separators: Indices,
 ) -> tuple[Indices, Indices, NDArray[np.uint32], Indices, int]:
-    """Turn an order into a program.
+    """Convert an order to a program.
 
     Returns steps (n + 1, 12), inputs (·, 5), index lists, separators with strides (K, 2) and the size of the workspace.
     Positions count from the graph's first variable, state and table entry; those of inputs, separators and index
@@ -58,8 +58,8 @@ def pool_graphs(
 ) -> None:
     """Value, derivatives (added to zeros) and decoded states of each graph; alpha = 0 is ordinary pooling.
 
-    Derivatives and states stay as they are, 0, where nothing is possible.
+    Derivatives and states stay 0 if no assignment is possible.
 
     States of outputs are the best ones jointly at ε_y = 0, else those of the largest marginals; of hidden variables
-    the best ones given these at ε_h = 0, else those of the largest P(h_v | ŷ).
+    the best ones given these at ε_h = 0, otherwise those of the largest P(h_v | ŷ).
     """

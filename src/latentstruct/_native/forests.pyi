@@ -7,7 +7,7 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 def best_by_loss(forests: Any, rows: Indices, scores: Vector, level_at: Indices, values: Vector, /) -> None:
-    """Values = the best scores of the derivations of forests with the losses 0, 1, …; −∞ where there is none.
+    """Values = the best scores of the derivations of forests with the losses 0, 1, …; −∞ if there is none.
 
     Scores are those of the edges of the chosen forests, one forest after the other.
     """

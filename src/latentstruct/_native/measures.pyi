@@ -25,7 +25,7 @@ def label_highest(
     coefficients: Vector,
     /,
 ) -> None:
-    """coefficients[r] = high for the `count` rows r of the highest scores, low for the others; ties by their place.
+    """coefficients[r] = high for the `count` rows r of the highest scores, low for the others; ties by position.
 
     scores is (n,), rows (m,) lists the rows of one class, descending (m,) their scores in order.
     """
@@ -50,18 +50,18 @@ def add_selected_rows(matrix: Vector, rows: Indices, coefficients: Vector, out: 
     """Out += Σ coefficients[r]·matrix[r] over the listed rows r; matrix is (n, d), coefficients (n,)."""
 
 def select_first(scores: Vector, preferred: NDArray[np.bool_], offsets: Indices, chosen: Indices, /) -> None:
-    """chosen[i] = the first documents of query i in their order, as flat positions; −1 behind a short list.
+    """chosen[i] = the first documents of query i in their order, as flat positions; −1 after a short list.
 
     Query i holds the documents offsets[i] … offsets[i+1]. Preferred documents come before all others, then the higher
-    score decides, then the place in the list. chosen is (n, k).
+    score decides, then the position in the list. chosen is (n, k).
     """
 
 def violated_pairs(
     scores: Vector, grades: Indices, offsets: Indices, margin: float, coefficients: Vector, counts: Vector, /
 ) -> None:
-    """Sum up the pairs (a, b) of each query with grade_a > grade_b and s_a − s_b < margin.
+    """Count the pairs (a, b) of each query with grade_a > grade_b and s_a − s_b < margin.
 
-    coefficients[j] = how often document j is the b minus how often it is the a of such a pair; counts[i] = number of
+    coefficients[j] = number of such pairs with document j as b minus those with j as a; counts[i] = number of
     such pairs. Grades are 0 … G − 1 within each query; the work is O(n log n + n·G).
     """
 
@@ -69,4 +69,4 @@ def overlap_table(A: Vector, B: Vector, out: Vector, /) -> None:
     """Write |A ∩ B| / |A ∪ B| of all pairs of boxes A (a, 4) and B (b, 4) to `out` (a, b)."""
 
 def overlaps_with(boxes: Vector, others: Vector, out: Vector, /) -> None:
-    """Write the overlap of each box (m, 4) with the other of the same number (m, 4) to `out` (m,)."""
+    """Write the overlap of each box (m, 4) with the other box of the same index (m, 4) to `out` (m,)."""

@@ -43,7 +43,7 @@ def window_atoms(
     value: Vector,
     /,
 ) -> int:
-    """Write the features of one window a plane times a factor; return how many atoms there are."""
+    """Write the features of one window per plane times a factor; return the number of atoms."""
 
 def pool_best_windows(
     layout: Layout,
@@ -90,7 +90,7 @@ def soft_atoms(
     value: Vector,
     /,
 ) -> int:
-    """Pool windows and labels of each row and write its expected features as atoms; return how many there are."""
+    """Pool windows and labels of each row and write its expected features as atoms; return their number."""
 
 def flank_counts(layout: Layout, tables: Tables, width: int, rows: Indices, margin: int, counts: Matrix, /) -> float:
     """Add the expected letters around each row's window to `counts` (l + 2·margin, 4); return Σ_k ln Σ_h exp(score)."""
@@ -98,7 +98,7 @@ def flank_counts(layout: Layout, tables: Tables, width: int, rows: Indices, marg
 def word_counts(
     bases: Letters, offsets: Indices, rows: Indices, length: int, both: bool, once: bool, counts: Indices, /
 ) -> None:
-    """Count the words of a length: all of them, or each once a sequence; with `both`, together with their mirror."""
+    """Count the words of a length: all of them, or each once per sequence; with `both`, also reverse complements."""
 
 def gibbs_sweep(
     layout: Layout,

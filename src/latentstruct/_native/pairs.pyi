@@ -11,6 +11,6 @@ def distinct_rows(
 ) -> int:
     """Number the distinct rows of a CSR matrix by first appearance.
 
-    row_of[r] is the number of row r, and first[u] the first row with number u; `bits` are the values as integers, none
-    if all are 1. Returns how many there are.
+    row_of[r] is the number of row r, and first[u] the first row with number u; `bits` are the values as integers, empty
+    if all are 1. Returns their number.
     """

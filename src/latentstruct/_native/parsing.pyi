@@ -29,7 +29,7 @@ def best_trees(
 ) -> None:
     """Write the best derivation of each row and its score, −inf and no nodes if there is none.
 
-    Each constituent adds costs[m] and each right one loses gains[m].
+    Each constituent adds costs[m] and each correct one subtracts gains[m].
     """
 
 def best_f1_trees(
@@ -54,7 +54,7 @@ def derivation_atoms(
     column: Indices,
     /,
 ) -> int:
-    """Write the numbers of the weights that each derivation uses, as often as it uses them; return how many."""
+    """Write the numbers of the weights that each derivation uses, with repetitions; return their number."""
 
 def count_constituents(
     derivations: Derivations, sentences: Sentences, rules: Rules, rows: Indices, predicted: Vector, right: Vector, /
@@ -93,7 +93,7 @@ def probable_labels(
     n_weights: int,
     /,
 ) -> tuple[Indices, Indices, Vector]:
-    """Return cells, labels and probabilities of what is more probable than `least` in the trees of sentence k.
+    """Return cells, labels and probabilities of constituents more probable than `least` in the trees of sentence k.
 
     All are empty if there is no tree.
     """

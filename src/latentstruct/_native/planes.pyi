@@ -38,7 +38,7 @@ def add_highest(store: PlaneStore, w: Vector, slope: Vector, values: Vector, /) 
 def ascend(
     store: PlaneStore, rule: int, steps: int, examples: Indices, w: Vector, gaps: Vector, /
 ) -> tuple[float, float]:
-    """Update the listed examples one after the other; `w` follows.
+    """Update the listed examples one after the other, and `w`.
 
     gaps[k] is the weighted gap of example k over its kept planes, before its own update. Return the change of
     Σ_i c_i Σ_p α_ip b_ip and the gain of the dual value.
@@ -47,33 +47,33 @@ def ascend(
 def append_planes(
     store: PlaneStore, examples: Indices, atoms: Atoms, pointers: Indices, offsets: Vector, idle: int, w: Vector, /
 ) -> float:
-    """Keep new planes, one for each listed example; the caller has made space.
+    """Append new planes, one per listed example; the caller has allocated space.
 
-    A plane that is there already is only marked as used. New planes get α = 0, or α = 1 when they are the example's
-    first. `w` changes only where a plane with weight had to be given up. Return the change of Σ c α b.
+    A plane that exists already is only marked as used. New planes get α = 0, or α = 1 when they are the example's
+    first. `w` changes only if a plane with mass is dropped. Return the change of Σ c α b.
     """
 
 def drop_planes(store: PlaneStore, examples: Indices, places: Indices, w: Vector, /) -> float:
-    """Drop the planes (examples, places), the places of one example falling; it must keep at least one.
+    """Drop the planes (examples, places), the places of one example decreasing; it must keep at least one.
 
-    Their masses go to other planes, and `w` follows. Return the change of Σ c α b.
+    Their masses are moved to other planes, and `w` is updated. Return the change of Σ c α b.
     """
 
 def merge_lightest(examples: Indices, tables: Tables, slots: Slots, /) -> None:
-    """Replace the two lightest planes of each listed example by their mean, which leaves the dual point as it is.
+    """Replace the two lightest planes of each listed example by their mean, which does not change the dual point.
 
-    A mean of planes below a function is below it too. The caller has made space for all atoms of both planes.
+    A mean of planes below a function is below it too. The caller has allocated space for all atoms of both planes.
     """
 
 def complete(tables: Tables, slots: Slots, /) -> None:
-    """Fill in what follows from the planes themselves: their keys, and which atoms are common."""
+    """Compute derived fields of the planes: their keys, and the common atoms."""
 
 def move_matrices(corners: Indices, sides: Indices, slots: Slots, target: Vector, /) -> None:
     """Copy the Gram matrices of all examples to other corners of `target`, where they have other sides."""
 
 def compact(tables: Tables, slots: Slots, table_order: Indices, examples: Indices, places: Indices, /) -> None:
-    """Move tables and planes to the left until no gap is between them.
+    """Move tables and planes to the left until there are no gaps.
 
     `table_order` lists the examples, (examples, places) the kept planes, both by where they begin now. The order of
-    atoms within a table stays, so that sums over them do too.
+    atoms within a table does not change, so sums over them do not either.
     """

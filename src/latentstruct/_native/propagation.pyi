@@ -39,24 +39,24 @@ def run_pairwise(
     sweeps: Indices,
     residuals: Vector,
 ) -> None:
-    """Sweep over each of the graphs `wanted` until its messages rest.
+    """Sweep over each of the graphs `wanted` until its messages converge.
 
     Parameters
     ----------
     unary, tables : ndarray
         Potentials of the selected graphs, factors of one variable folded into `unary`.
     messages : ndarray
-        Where to begin, overwritten by the last messages.
+        Initial messages, overwritten by the last ones.
     weights : tuple of float
-        ε_y and ε_h; `hidden` is all False where they are equal.
+        ε_y and ε_h; `hidden` is all False if they are equal.
     limits : tuple
-        The largest number of sweeps, the damping that sets in when sweeps no longer help, and the tolerance.
+        The largest number of sweeps, the damping used when sweeps no longer help, and the tolerance.
     once : ndarray of bool, shape (G,)
         Graphs for which one sweep is exact at these temperatures.
     sums : bool
-        Whether sums may be taken in the linear domain where the potentials allow.
+        Whether sums may be taken in the linear domain if the potentials allow.
     sweeps, residuals : ndarray of shape (k,)
-        Sweeps that were made, added to those of before, and largest change of a message in the last: of its
+        Number of sweeps, added to the earlier value, and largest change of a message in the last: of its
         logarithm, or in the linear domain of the message as a distribution.
     """
 
@@ -74,7 +74,7 @@ def run_factors(
     sweeps: Indices,
     residuals: Vector,
 ) -> None:
-    """Sweep over each of the graphs `wanted` until its messages rest; arguments as in `run_pairwise`."""
+    """Sweep over each of the graphs `wanted` until its messages converge; arguments as in `run_pairwise`."""
 
 def read_out(
     wiring: Any,
@@ -92,9 +92,9 @@ def read_out(
 
     With b_v = unary + Σ m, n_{v→f} = b_v − m_{f→v}/ρ_f and t_f = θ_f/ρ_f + Σ n, the value is
     Σ_f ρ_f·smax_{ε_y} smax_{ε_h} t_f − Σ_v (Σ_f ρ_f − 1)·smax_{ε_v} b_v: at a fixed point the Bethe form (ρ = 1) of
-    ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y), and stationary in the messages, so that small errors in these hardly count. Values
-    hold the constants on entry; a graph without a possible state gets −inf and beliefs 0.
+    ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y), and stationary in the messages, so small errors in these have little effect.
+    Values hold the constants on entry; a graph without a possible state gets −inf and beliefs 0.
     """
 
 def most_probable(wiring: Any, selected: Any, marginals: Vector, states: Indices) -> None:
-    """Write the argmax of each variable's marginals to `states`, the lowest state where they tie."""
+    """Write the argmax of each variable's marginals to `states`, the lowest state for ties."""

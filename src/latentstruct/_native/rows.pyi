@@ -10,7 +10,7 @@ Matrix = NDArray[np.float64]
 # Rows of a CSR matrix are `indptr`, `features` and `data`; no data means that all values are 1.
 
 def compress_matrix(matrix: Matrix, /) -> tuple[Indices, NDArray[np.int32], Vector]:
-    """Return row pointers, features and values of the entries of a matrix that are not zero; no values if all are 1."""
+    """Return row pointers, features and values of the nonzero entries of a matrix; no values if all are 1."""
 
 def rows_times_weights(
     indptr: Indices, features: NDArray[np.int32], data: Vector, selected: Indices, weights: Matrix, out: Matrix, /

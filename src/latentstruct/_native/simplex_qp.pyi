@@ -18,7 +18,7 @@ def solve_simplex_qp(
     b : (k,) array
     alpha : (k,) array
         On entry a feasible point; on return the solution, with α ≥ 0 and Σα = 1 to rounding. Its objective is
-        never above that of the start, but for the rounding of the objective itself.
+        never above that of the start, except for rounding of the objective itself.
     tolerance : float
         The gap at which to stop. It is absolute; see the notes for a scale.
     max_steps : int
@@ -32,10 +32,10 @@ def solve_simplex_qp(
 
     Notes
     -----
-    Take the tolerance relative to ``max(|f(α)|, max|b|, Σ_i α_i H_ii)``. The last term is the size of what
-    cancels in αᵀHα, hence of its rounding; 1e-8 of this scale was reached on every fuzzed problem, with
+    Take the tolerance relative to ``max(|f(α)|, max|b|, Σ_i α_i H_ii)``. The last term is the size of the terms that
+    cancel in αᵀHα, hence of its rounding; 1e-8 of this scale was reached on every fuzzed problem, with
     dependent and duplicate planes and diagonals from 1e-8 to 1e8. The kernel stops above the tolerance when
-    the gap is down to the rounding of the gradient or no longer falls, so a tolerance of 0 is allowed.
+    the gap is down to the rounding of the gradient or no longer decreases, so a tolerance of 0 is allowed.
 
-    A start whose support is far larger than the rank costs time only: it is reduced while it is factored.
+    A start whose support is far larger than the rank only costs time: it is reduced during factorization.
     """

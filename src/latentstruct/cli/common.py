@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from latentstruct.cli.interrupts import NOTHING_WRITTEN, exit_code, on_interrupt, remember
-from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError, rename_parameters
 from latentstruct.persistence.atomic_files import PREFIX, is_temporary, probe_folder, write_output
 from latentstruct.progress.display import say
 
@@ -58,7 +58,7 @@ def reported_errors(option_name: OptionName) -> Iterator[None]:
 def say_warnings(texts: Iterable[str]) -> None:
     """Print warnings of the library; parameters in backticks become options."""
     for text in texts:
-        say(f"warning: {InputError(text).render(_option_name.get())}")
+        say(f"warning: {rename_parameters(text, _option_name.get())}")
 
 
 class _Ended(BaseException):

@@ -147,7 +147,7 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     """Return the nearest of the known names as a question, None if none is near."""
     names = list(known)
     folded = [one for one in names if one.casefold() == name.casefold()]
-    near = folded or get_close_matches(name, names, 1)
+    near = folded or get_close_matches(name, names, 1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else None
 
 

@@ -96,7 +96,7 @@ class TrainOptions(RunOptions):
 
     data: str | None
     output: Path = option(
-        Path("model"), "Folder to write; replaces an earlier model.", "-o", "--output", metavar="MODEL"
+        Path("model"), "Folder to write; replaces an earlier model.", "-o", "--output", metavar="MODEL", sets="path"
     )
     C: float | None = weight_option(None, "example", "that of the estimator, 0.1 or 1")
     tol: float | None = option(

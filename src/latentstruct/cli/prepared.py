@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from latentstruct.cli.common import check_folder, is_prepared, list_labels, refuse_prepared
+from latentstruct.cli.common import NOTHING, check_folder, is_prepared, list_labels, refuse_prepared
 from latentstruct.cli.declaring import json_option, option, quiet_option
 from latentstruct.cli.kind import KindSpec, Loaded, Trained, damage
 from latentstruct.cli.options import ConvexOptions
@@ -27,7 +27,12 @@ class PrepareOptions:
 
     data: str | None
     output: Path = option(
-        Path("prepared"), "Folder to write; replaces earlier prepared data.", "-o", "--output", metavar="FOLDER"
+        Path("prepared"),
+        "Folder to write; replaces earlier prepared data.",
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        sets="folder",
     )
     like: Path | None = option(
         None,
@@ -47,7 +52,7 @@ class PrepareOptions:
         from latentstruct.io.blocks import refuse_stream
 
         if self.unlabelled and self.like is None:
-            raise InputError("unlabelled", True, "given with `like`")
+            raise InputError("like", NOTHING, "given with `unlabelled`")
         files = {name: getattr(self, name) for name in self.files if getattr(self, name) is not None}
         refuse_prepared(**files)
         for file in files.values():

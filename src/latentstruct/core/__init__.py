@@ -1,1 +1,1 @@
-"""The core: what a structure provides, what an oracle answers, and the objective that is minimized."""
+"""The core: protocols of structures, oracles and the objective."""

@@ -1,4 +1,4 @@
-"""Where a warning points to: the line of the user's own program that led to it."""
+"""Location of warnings: the line of the user's code that caused them."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def user_stacklevel() -> int:
-    """Return the `stacklevel` with which a warning of the calling function points to the first line outside here."""
+    """Return the `stacklevel` with which a warning of the calling function points outside of the library."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1

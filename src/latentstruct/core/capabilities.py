@@ -1,4 +1,4 @@
-"""Which methods a structure supports, from its tags, and why it does not support the others."""
+"""Supported methods of a structure by its tags, with reasons for the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class Capability:
     name : str
         The estimator, and its variant.
     conditions : tuple of (callable, str)
-        Conditions on tags that all must hold, each with the reason that a structure without it has. Structures may give
-        a reason of their own for the last one, `TaskTags.reasons`.
+        Conditions on tags that all must hold, each with the reason if it does not hold. Structures may give
+        their own reason for the last one, `TaskTags.reasons`.
     support : callable
-        Returns how the method is supported where the conditions hold. "search" is in want of a reason too.
+        Returns how the method is supported if the conditions hold. "search" needs a reason too.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Capability:
     support: Callable[[TaskTags], str] = lambda tags: "yes"
 
     def of(self, tags: TaskTags) -> tuple[str, str]:
-        """Return how tags support the method, "" if they do not, and why not or only by a search, "" if they do."""
+        """Return how tags support the method ("" if not), and the reason if not or only by a search."""
         for holds, reason in self.conditions[:-1]:
             if not holds(tags):
                 return "", reason
@@ -67,7 +67,7 @@ CAPABILITIES = (
 
 
 def capabilities(tags: TaskTags) -> dict[str, str]:
-    """Return how a structure with these tags supports each method, "" where it does not."""
+    """Return how a structure with these tags supports each method, "" if it does not."""
     return {one.name: one.of(tags)[0] for one in CAPABILITIES}
 
 
@@ -84,7 +84,7 @@ def task_tags() -> dict[str, TaskTags]:
 
 
 def shared_reasons() -> dict[str, dict[str, list[str]]]:
-    """Return for each method the reasons why it is not supported, or only by a search, each with its structures."""
+    """Return for each method the reasons for missing or search-only support, each with its structures."""
     found: dict[str, dict[str, list[str]]] = {one.name: {} for one in CAPABILITIES}
     for name, tags in task_tags().items():
         for method, reason in reasons(tags).items():

@@ -1,4 +1,4 @@
-"""Outputs by their loss: what slack rescaling chooses from."""
+"""Outputs by their loss, for slack rescaling."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from latentstruct.core.types import Indices, Vector
 from latentstruct.planes.plane import Slopes
 
 FINEST_STEP = 10
-"""The smallest cost may be this multiple of the unit of all costs."""
+"""Largest multiple of the unit that the smallest cost may be."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LossLevels:
     losses, scores : ndarray of shape (M,)
         Their losses and scores; the score −∞ means that no output has this loss.
     slopes : callable
-        Returns the features of one output per example, given their places among all M.
+        Returns the features of one output per example, given their indices among all M.
     """
 
     offsets: Indices
@@ -36,14 +36,14 @@ class LossLevels:
     def best(self, true_scores: Vector) -> tuple[Vector, Slopes, Vector]:
         """Return scores, features and losses of the outputs that maximize Δ·(1 + s − s_i)."""
         gains = 1.0 + self.scores - np.repeat(true_scores, np.diff(self.offsets))
-        # A loss of 0 times a score of −∞ is no number.
+        # A loss of 0 times a score of −∞ is NaN.
         products = np.where(self.scores > -np.inf, self.losses, 1.0) * gains
         places = highest(products, self.offsets)[1]
         return self.scores[places], self.slopes(places), self.losses[places]
 
 
 def highest(scores: Vector, offsets: Indices) -> tuple[Vector, Indices]:
-    """Return the highest score of each item, and its place; −1 where all are −∞."""
+    """Return the highest score of each item, and its index; −1 if all are −∞."""
     n = len(offsets) - 1
     values, shares, places = np.empty(n), np.empty(len(scores)), np.full(n, -1)
     pool_candidates(scores, offsets, np.arange(n + 1), 0.0, 0.0, values, shares)

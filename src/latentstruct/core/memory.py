@@ -1,4 +1,4 @@
-"""Refusal of what does not fit into memory, before anything is allocated."""
+"""Checks that data fit into memory, before anything is allocated."""
 
 import os
 from pathlib import Path
@@ -12,16 +12,16 @@ except ImportError:  # not a POSIX system
 
 GIB = 2**30
 SMALL = 2**20
-"""Bytes below which the available memory is not looked up."""
+"""Bytes below which the available memory is not checked."""
 WEIGHT_COPIES = 6
-"""Vectors of d floats that training holds at least: measured 6 with block ascent, 7 by subgradients, 10 with L-BFGS."""
+"""Vectors of d floats that training needs at least: measured 6 with block ascent, 7 by subgradients, 10 with L-BFGS."""
 _MEMINFO = Path("/proc/meminfo")
 _STATM = Path("/proc/self/statm")
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def available() -> float:
-    """Return about how many bytes this process can still allocate; infinity where the system does not say."""
+    """Return approximately how many bytes this process can still allocate; infinity if unknown."""
     size, resident = _own_sizes()
     limits = [_system()]
     limits += [limit - resident for limit in map(_number, _CGROUP_LIMITS) if limit is not None]
@@ -40,11 +40,11 @@ def require(n_bytes: float, parameter: str, what: str, hint: str) -> None:
     n_bytes : float
         Bytes needed.
     parameter : str
-        Whose size needs them.
+        Parameter that determines the size.
     what : str
-        What needs them, with its figures.
+        Description of the data, with sizes.
     hint : str
-        What to do.
+        Hint of the error.
     """
     if n_bytes < SMALL:
         return
@@ -69,7 +69,7 @@ def require_weights(n_features: int) -> None:
 
 
 def require_label_pairs(n_labels: int, n_tables: int) -> None:
-    """Raise InputError if tables with a float for each pair of labels cannot fit into memory."""
+    """Raise InputError if tables with one float per pair of labels cannot fit into memory."""
     require(
         8.0 * n_tables * n_labels**2,
         "Y",
@@ -79,7 +79,7 @@ def require_label_pairs(n_labels: int, n_tables: int) -> None:
 
 
 def _system() -> float:
-    """Return the memory that the system could give, swap included."""
+    """Return the available memory of the system, including swap."""
     try:
         found = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
         return 1024.0 * sum(float(found[name].split()[0]) for name in ("MemAvailable", "SwapFree"))

@@ -20,7 +20,7 @@ Rescaling = Literal["margin", "slack"]
 
 @dataclass
 class Objective:
-    """Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)], both sides convex and answered by planes.
+    """Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)], both sides convex and represented by planes.
 
     Attributes
     ----------
@@ -29,11 +29,11 @@ class Objective:
     plus, minus : Oracle
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
     starts : Starts, optional
-        Initial planes of minus, when no weights are known.
+        Initial planes of minus if no weights are known.
     n_examples, n_features, weights
-        Those of the plus side.
+        As in the plus side.
     properties : frozenset of str
-        What a solver may rely on: of {"convex", "difference", "smooth", "planes", "l2"}.
+        Properties for solvers: a subset of {"convex", "difference", "smooth", "planes", "l2"}.
     """
 
     regularizer: Regularizer
@@ -58,7 +58,7 @@ class Objective:
 
     @property
     def remembering(self) -> list[RememberingBatch]:
-        """The batches whose answers depend on earlier ones, each once."""
+        """The batches whose results depend on earlier calls, each once."""
         plus, minus = self.plus.batch, self.minus.batch
         found: list[RememberingBatch] = [plus] if isinstance(plus, RememberingBatch) else []
         return [*found, minus] if isinstance(minus, RememberingBatch) and minus is not plus else found
@@ -70,7 +70,7 @@ class Objective:
     def evaluate(self, w: Vector) -> tuple[float, bool]:
         """Return the objective at w, and whether inference was exact."""
         plus, minus = self.plus.total(w), self.minus.total(w)
-        # The sides first: both may be so large that Ω would be lost in one of them.
+        # Evaluate the sides first: both may be so large that Ω would be lost by rounding in one of them.
         return self.regularizer.value(w) + (plus(w) - minus(w)), plus.exact and minus.exact
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
@@ -84,11 +84,11 @@ class Objective:
         return self.linearized_with(self.minus.planes(w) if self.minus.separable else self.minus.total(w))
 
     def linearized_with(self, planes: Planes | Plane) -> "Objective":
-        """Replace f⁻ by planes below it, one for each example or their sum: a convex upper bound of the objective."""
+        """Replace f⁻ by planes below it, one per example or their sum: a convex upper bound of the objective."""
         weights = self.minus.weights
         if isinstance(planes, Plane):
             return replace(self, minus=FixedTotal(planes, weights))
-        return replace(self, minus=FixedOracle(planes, weights, cuts=self.minus.cuts))
+        return replace(self, minus=FixedOracle(planes, weights, chunk_bounds=self.minus.chunk_bounds))
 
     def reweighted(self, weights: Vector) -> "Objective":
         """Return the same objective with other weights c_i."""
@@ -103,9 +103,11 @@ class Objective:
         """Return the same objective, evaluated by several threads where possible."""
         return replace(self, plus=self.plus.in_threads(n_jobs), minus=self.minus.in_threads(n_jobs))
 
-    def cut_at(self, cuts: Indices) -> "Objective":
-        """Return the same objective with its sums made of those between consecutive cuts; see `TaskOracle`."""
-        return replace(self, plus=self.plus.cut_at(cuts), minus=self.minus.cut_at(cuts))
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Objective":
+        """Return the same objective with sums over the chunks between these bounds; see `TaskOracle`."""
+        return replace(
+            self, plus=self.plus.with_chunk_bounds(chunk_bounds), minus=self.minus.with_chunk_bounds(chunk_bounds)
+        )
 
     def counted(self) -> "Objective":
         """Return the same objective with the calls of its plus side counted from zero."""
@@ -136,7 +138,7 @@ def build_objective(
     margin : bool
         Whether the loss enters (m = 1) or not (m = 0).
     rescaling : {"margin", "slack"}
-        How it enters.
+        How the loss enters.
     regularizer : Regularizer
         Ω, by default ½‖w‖². It is bound to the weights of the task.
     """
@@ -160,7 +162,7 @@ def build_objective(
             )
         plus: Any = SlackOracle(task, batch, weights)
         nothing = Planes.zero(batch.n_examples, task.n_features)
-        # The rows must be those of the plus side, because its first planes are taken from here.
+        # The rows must be those of the plus side, because its first planes are taken from these.
         nothing.rows = plus.truth.rows
         return Objective(regularizer, plus, FixedOracle(nothing, weights))
     plus = TaskOracle(task, batch, weights, "augmented" if margin else "free", temperature)

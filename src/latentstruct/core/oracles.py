@@ -1,4 +1,4 @@
-"""Oracles: the two sides of an objective, answered by planes."""
+"""Oracles: the two sides of an objective, represented by planes."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -26,12 +26,12 @@ from latentstruct.core.protocols import (
 )
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import Description, InputError
-from latentstruct.parallel.threads import Chunks, pieces, thread_fold, thread_map
+from latentstruct.parallel.threads import Chunks, chunk_by_work, thread_fold, thread_map
 from latentstruct.planes.plane import Plane, Planes
 from latentstruct.planes.summation import PlaneTree, group_size
 
 WORTH = 10.0
-"""A chunk takes at least this many times its own overhead."""
+"""Minimum ratio of the work of a chunk to its overhead."""
 SUMMED_LATENTS = Temperature(0.0, 1.0)
 P = TypeVar("P", Plane, Planes)
 
@@ -53,7 +53,7 @@ class BaseOracle:
     divisible: bool = True
     approximate: bool = False
     batch: Batch | None = None
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
     n_jobs: int = 1
     tally: Tally | None = None
 
@@ -88,7 +88,7 @@ class BaseOracle:
         raise TypeError(f"{type(self).__name__} does not define latents_total()")
 
     def plane_losses(self) -> Any:
-        """Return the losses that planes found with other losses have now; None, as here, if they are not known."""
+        """Return the current losses of planes found with other losses; None, as here, if unknown."""
         return None
 
     def smoothed(self, output_temperature: float) -> Any:
@@ -116,8 +116,8 @@ class BaseOracle:
         threaded.n_jobs = n_jobs
         return threaded
 
-    def cut_at(self, cuts: Indices) -> Any:
-        """Return the same side with its sums made of those between consecutive cuts, where it can."""
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> Any:
+        """Return the same side with sums over the chunks between these bounds, if it supports them."""
         return self
 
 
@@ -126,11 +126,11 @@ class TaskOracle(BaseOracle):
     """One mode of a task on one batch, with the examples' weights c_i.
 
     The examples are divided into chunks, which threads share. Chunks are the same for any number of threads, and so are
-    answers.
+    the results.
 
-    `cuts` are the bounds 0 = b_0 < b_1 < … = n of consecutive examples whose sums are added in pairs, as those of
-    shards are: then an objective is the same in one process and in shards, to the last bit. Tasks whose examples
-    threads cannot share are queried as a whole all the same.
+    `chunk_bounds` are the bounds 0 = b_0 < b_1 < … = n of chunks whose sums are added in pairs, as those of shards are.
+    An objective is then the same in one process and in shards, bit for bit. Tasks whose examples threads cannot share
+    are still queried as a whole.
     """
 
     task: Task
@@ -139,7 +139,7 @@ class TaskOracle(BaseOracle):
     mode: Mode
     temperature: Temperature = HARD
     n_jobs: int = 1
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
     takes_chunks = True
 
     def __post_init__(self) -> None:
@@ -150,7 +150,7 @@ class TaskOracle(BaseOracle):
         latent, clamped = self.task.latent, self.mode == "clamped"
         self.smooth = (soft_outputs or clamped) and (soft_latents or not latent)
         self.half_smooth = latent and soft_outputs != soft_latents
-        # Where all is maximized, even the plane of a missed maximum is below.
+        # If both are maximized, even the plane of a missed maximum is below.
         self._hard = (not soft_outputs or clamped) and (not soft_latents or not latent)
 
     def smoothed(self, output_temperature: float) -> "TaskOracle":
@@ -160,20 +160,20 @@ class TaskOracle(BaseOracle):
 
     @property
     def approximate(self) -> bool:  # type: ignore[override]
-        """Whether answers are known beforehand not to be exact."""
+        """Whether results are known in advance to be inexact."""
         return isinstance(self.batch, ApproximateBatch) and self.batch.is_approximate(self.temperature)
 
     def plane_losses(self) -> Any:
-        """Return the losses that planes found with other losses have now; None if they are not known."""
+        """Return the current losses of planes found with other losses; None if unknown."""
         return self.task.plane_losses(self.batch)
 
-    def cut_at(self, cuts: Indices) -> "TaskOracle":
-        """Return the same side with its sums made of those between consecutive cuts."""
-        return replace(self, cuts=cuts)
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "TaskOracle":
+        """Return the same side with sums over the chunks between these bounds."""
+        return replace(self, chunk_bounds=chunk_bounds)
 
     @cached_property
     def work(self) -> Vector:
-        """Elementary steps that each example takes, shape (n,); 0 where threads cannot share them."""
+        """Elementary steps of each example, shape (n,); 0 if threads cannot share them."""
         return self.task.work(self.batch, self.mode, self.temperature)
 
     @cached_property
@@ -183,29 +183,29 @@ class TaskOracle(BaseOracle):
 
     @cached_property
     def overhead(self) -> float:
-        """Elementary steps that each chunk takes in addition to those of its examples."""
+        """Elementary steps of each chunk in addition to those of its examples."""
         return float(self.task.overhead(self.batch))
 
     @property
     def least_summed(self) -> float:
-        """Elementary steps of the smallest chunk that is worth a slope of its own, which is added to the others."""
+        """Elementary steps of the smallest chunk that justifies its own slope, which is added to the others."""
         return WORTH * (self.overhead + self.n_features)
 
     def _bounds(self, rows: Indices | None, least: float) -> Indices:
         """Return the bounds of the chunks that some examples are divided into."""
         if rows is None:
-            return pieces(self.work, least)
-        bounds = pieces(self.work[rows], least) if len(rows) > 1 else np.array([0, len(rows)])
+            return chunk_by_work(self.work, least)
+        bounds = chunk_by_work(self.work[rows], least) if len(rows) > 1 else np.array([0, len(rows)])
         if len(bounds) > 2 and isinstance(self.batch, RememberingBatch) and len(np.unique(rows)) < len(rows):
-            # An example that is queried twice would leave what the last of two threads has found.
+            # The result of an example that is queried twice would depend on the order of threads.
             return bounds[[0, -1]]
         return bounds
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
         self.count()
-        cut = self.cuts is not None and self.shared
-        bounds = self.cuts if cut else self._bounds(None, self.least_summed)
+        cut = self.chunk_bounds is not None and self.shared
+        bounds = self.chunk_bounds if cut else self._bounds(None, self.least_summed)
         assert bounds is not None
         if len(bounds) < 3:
             return self._total(w, None)
@@ -226,7 +226,7 @@ class TaskOracle(BaseOracle):
         return Planes.joined(thread_map(lambda part: self._planes(w, part), parts, self.n_jobs))
 
     def _marked(self, found: P) -> P:
-        """Return a plane or planes, which nobody else holds, with the knowledge of whether they are below."""
+        """Set whether a plane or planes, which are not shared, are below, and return them."""
         if self.mode == "clamped" and not self.task.latent:
             found.exact = True
         else:
@@ -235,11 +235,11 @@ class TaskOracle(BaseOracle):
 
     @property
     def _floored(self) -> bool:
-        """Whether the true output may be better than an inexact answer, and is known."""
+        """Whether the true output is known and may be better than an inexact result."""
         return self._hard and self.mode != "clamped" and self.batch.labelled and not self.task.tags.above_truth
 
     def _planes(self, w: Vector, rows: Indices | None, chunks: Chunks = ONE_CHUNK) -> Planes:
-        """Query the task; where the plane of the true output is higher than an inexact answer, it replaces that."""
+        """Query the task; replace inexact planes by that of the true output if it is higher."""
         query = Query(w, self.mode, self.temperature, rows, chunks=chunks)
         found = self._marked(as_planes(self.task, self.batch, query, self.task.pool_batch(self.batch, query)))
         if found.all_exact or not self._floored:
@@ -263,7 +263,7 @@ class TaskOracle(BaseOracle):
 class RenyiOracle(TaskOracle):
     """One mode of a task whose latents are pooled by Rényi entropy: smax_{ε_y} over y of Δ_i(y) + G_α(y).
 
-    G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1) is no convex function of w, so that answers are
+    G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1) is not convex in w, so that results are
     tangents, not bounds: all are marked inexact, and no solver may rely on a difference of convex functions.
 
     The latent temperature is 1.
@@ -287,16 +287,16 @@ class RenyiOracle(TaskOracle):
 class SlackOracle(TaskOracle):
     """The augmented side with slack rescaling: f_i(w) = max_y Δ_i(y)·(1 + s(y) − s(y_i)) ≥ 0.
 
-    A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). The maximizer is among the best outputs of each loss, where a task
-    knows these (`Task.loss_levels`). Otherwise it is searched among the answers of the margin oracle for scaled losses,
-    argmax_y s(y) + λΔ(y). These cover only the convex hull of the pairs (Δ, s), so the answers are then marked inexact:
+    A plane of f_i is Δ·(1 + (φ(y) − φ(y_i))·w). The maximizer is among the best outputs of each loss, if a task
+    knows these (`Task.loss_levels`). Otherwise it is searched among the results of the margin oracle for scaled losses,
+    argmax_y s(y) + λΔ(y). These cover only the convex hull of the pairs (Δ, s), so the results are then marked inexact:
     their planes are below f_i, but may not be tight.
     """
 
     mode: Mode = "augmented"
     scales: tuple[float, ...] = tuple(2.0**k for k in range(-6, 7))
     truth: Planes = None  # type: ignore[assignment]
-    """Planes of the true outputs, filled in."""
+    """Planes of the true outputs, set after initialization."""
     takes_chunks = False
     _total = BaseOracle._total
     smoothed = BaseOracle.smoothed
@@ -309,7 +309,7 @@ class SlackOracle(TaskOracle):
     def _argmax(self, w: Vector, rows: Indices) -> Planes:
         query = Query(w, "augmented", rows=rows)
         levels = self.task.loss_levels(self.batch, query)
-        # The true output, whose product is 0, is always among those that are compared.
+        # The true output, whose product is 0, is always compared.
         best, best_product = self.truth.take(rows), np.zeros(len(rows))
         true_score = best.dot(w)
         if levels is not None:
@@ -335,11 +335,11 @@ class SlackOracle(TaskOracle):
 
 @dataclass
 class FixedOracle(BaseOracle):
-    """A linear side: the same planes at all w (a known output, or a side linearized by CCCP); see `TaskOracle.cuts`."""
+    """A linear side: the same planes at all w (a known output, or a side linearized by CCCP)."""
 
     fixed: Planes
     weights: Vector
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
     smooth = True
     linear = True
 
@@ -349,9 +349,9 @@ class FixedOracle(BaseOracle):
 
     @cached_property
     def _sum(self) -> Plane:
-        cuts = np.array([0, self.n_examples]) if self.cuts is None else self.cuts
-        tree = PlaneTree(group_size(len(cuts) - 1))
-        for begin, end in pairwise(cuts):
+        chunk_bounds = np.array([0, self.n_examples]) if self.chunk_bounds is None else self.chunk_bounds
+        tree = PlaneTree(group_size(len(chunk_bounds) - 1))
+        for begin, end in pairwise(chunk_bounds):
             tree.add(self.fixed.between(begin, end).total(self.weights[begin:end]))
         return tree.total()
 
@@ -359,9 +359,9 @@ class FixedOracle(BaseOracle):
         """Return the weighted sum of the planes."""
         return self._sum
 
-    def cut_at(self, cuts: Indices) -> "FixedOracle":
-        """Return the same side with its sums made of those between consecutive cuts."""
-        return replace(self, cuts=cuts)
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "FixedOracle":
+        """Return the same side with sums over the chunks between these bounds."""
+        return replace(self, chunk_bounds=chunk_bounds)
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of some examples, with their values at w."""
@@ -371,7 +371,7 @@ class FixedOracle(BaseOracle):
 
 @dataclass
 class FixedTotal(BaseOracle):
-    """A linear side of which only the sum over all examples is known: data that are elsewhere send no more."""
+    """A linear side with a known sum over all examples only, for data in other processes."""
 
     plane: Plane
     weights: Vector
@@ -389,10 +389,10 @@ class FixedTotal(BaseOracle):
         return self.plane
 
     def reweighted(self, weights: Vector) -> Any:
-        """Raise: the planes of single examples are not known."""
+        """Raise, because planes of single examples are unknown."""
         raise InputError(
             "weights",
             weights,
-            "those of the objective, of which only the sum over all examples is known",
+            "those of the objective, which provides only the sum over all examples",
             "Build a new objective with these weights.",
         )

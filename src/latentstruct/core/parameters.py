@@ -6,7 +6,7 @@ from copy import deepcopy
 from types import MethodType
 from typing import Any, Self, TypeVar
 
-from latentstruct.core.formatting import shorten
+from latentstruct.core.formatting import format_value
 from latentstruct.core.lazy import sklearn
 from latentstruct.exceptions import InputError
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 def clone(original: T) -> T:
     """Return an unfitted object with copies of the parameters, as `sklearn.base.clone` does."""
     if isinstance(original, type) or not hasattr(original, "get_params"):
-        raise TypeError(f"{shorten(original)} has no parameters")
+        raise TypeError(f"{format_value(original)} has no parameters")
     return _copy_of(original)
 
 
@@ -88,7 +88,7 @@ class Parametrized:
     def __repr__(self) -> str:
         defaults = {name: one.default for name, one in inspect.signature(type(self)).parameters.items()}
         shown = [
-            f"{name}={shorten(value)}"
+            f"{name}={format_value(value)}"
             for name, value in self.get_params(deep=False).items()
             if not _is_same(value, defaults[name])
         ]

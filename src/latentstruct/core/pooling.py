@@ -1,4 +1,4 @@
-"""Planes and their sums from the answer of a task to a query: written once for all structures."""
+"""Planes and their sums from the result of a query, for all structures."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ def planes_of(task: Task, batch: Batch, query: Query) -> Planes:
 
 
 def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str = "pool_batch") -> Planes:
-    """Return the planes of an answer of a method of a task that has one slope per example."""
+    """Return the planes of the result of a method of a task, with one slope per example."""
     if not isinstance(found.slopes, Slopes) or not isinstance(found.losses, np.ndarray):
         given = f"{type(found.slopes).__name__} and {type(found.losses).__name__}"
         raise InputError(f"{type(task).__name__}.{method}", Description(given), "Slopes and an array of losses")
@@ -77,8 +77,8 @@ def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str
 def total_of(task: Task, batch: Batch, query: Query) -> Plane:
     """Return the weighted sum of the planes of the examples of a query with weights.
 
-    Its entropy is the part of the offset that is no loss: Σ_i c_i (f_i − μ_i·(s_i + l_i) − a_i) for expected counts μ_i
-    of parts with scores s_i, losses l_i and constants a_i.
+    Its entropy is the part of the offset that is not loss: Σ_i c_i (f_i − μ_i·(s_i + l_i) − a_i) for expected counts
+    μ_i of parts with scores s_i, losses l_i and constants a_i.
     """
     check_query(task, batch, query.mode, query.temperature)
     assert query.weights is not None
@@ -99,7 +99,7 @@ def total_of(task: Task, batch: Batch, query: Query) -> Plane:
 class PooledParts(NamedTuple):
     """Values (k,) of a pool over parts and counts of the parts, in the layout of the structure.
 
-    Counts that are `weighted` carry the weights of the query, so that only sums over all examples can be made of them.
+    Counts that are `weighted` carry the weights of the query, so that only sums over all examples follow from them.
     """
 
     values: Vector
@@ -130,7 +130,7 @@ def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: C
     losses : PartLoss, optional
         The loss; needed in augmented mode.
     query : Query
-        What to pool.
+        The query.
     pool : callable
         Pools scores of parts.
     """

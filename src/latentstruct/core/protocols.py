@@ -1,7 +1,7 @@
 """The contracts between the parts of the library.
 
 A *task* knows one structure and no solver; a *solver* knows objectives and planes and no structure; an estimator
-only composes them. `latentstruct.testing` checks these contracts for people who write their own.
+only composes them. `latentstruct.testing` checks these contracts for custom tasks and solvers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from latentstruct.planes.plane import Plane, Planes, Slopes
 
 Mode = Literal["free", "augmented", "clamped"]
 MODES: dict[Mode, int] = {"free": 0, "augmented": 1, "clamped": 2}
-"""The numbers by which kernels know the modes."""
+"""Codes of the modes in kernels."""
 
 
 class Temperature(NamedTuple):
@@ -34,7 +34,7 @@ ONE_CHUNK = Chunks()
 
 
 class Prediction(NamedTuple):
-    """What was decoded for one example: output y, latent h (None where there is none) and score."""
+    """Decoded output y, latent h (None if there is none) and score of one example."""
 
     y: Any
     h: Any
@@ -43,7 +43,7 @@ class Prediction(NamedTuple):
 
 @runtime_checkable
 class DecodedOutputs(Protocol):
-    """Predictions with all outputs in one array, which is faster than one by one."""
+    """Predictions with all outputs in one arrayfor speed."""
 
     outputs: Any
 
@@ -63,13 +63,13 @@ class Batch(Protocol):
 
 @runtime_checkable
 class RememberingBatch(Protocol):
-    """A batch whose answers depend on earlier ones, such as messages that inference starts from."""
+    """A batch whose results depend on earlier calls, such as messages that inference starts from."""
 
     def memory(self) -> Any:
-        """Return what later answers depend on, as a tree; see `latentstruct.persistence.state_trees`."""
+        """Return the state on which later results depend, as a tree; see `latentstruct.persistence.state_trees`."""
 
     def recall(self, memory: Any) -> None:
-        """Put back what `memory` returned; raise LookupError, TypeError or ValueError for anything else."""
+        """Restore the result of `memory`; raise LookupError, TypeError or ValueError for anything else."""
 
 
 @runtime_checkable
@@ -77,7 +77,7 @@ class KnownBatch(Protocol):
     """A batch that keeps the features of its true outputs."""
 
     known_slopes: Slopes | None
-    """None until they are first needed."""
+    """None before the first use."""
 
 
 @runtime_checkable
@@ -85,7 +85,7 @@ class ApproximateBatch(Protocol):
     """A batch for which inference may be approximate."""
 
     def is_approximate(self, temperature: Temperature) -> bool:
-        """Return whether answers at a temperature are known not to be exact."""
+        """Return whether results at a temperature are known to be inexact."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Query:
     w : ndarray of shape (d,)
         The weights.
     mode : {"free", "augmented", "clamped"}
-        Which function.
+        The function.
     temperature : Temperature
         ε_y and ε_h.
     rows : ndarray of int, optional
@@ -129,7 +129,7 @@ class Query:
 
 @dataclass
 class Pooled:
-    """The answer to a query about k examples.
+    """The result of a query for k examples.
 
     Attributes
     ----------
@@ -137,14 +137,14 @@ class Pooled:
         The pooled functions at w.
     slopes : Slopes or ndarray of shape (d,)
         Expected features of each example, or of the best output if the pool is hard. For a query with weights, their
-        weighted sum may take their place.
+        weighted sum may replace them.
     losses : ndarray of shape (k,) or float
         Expected loss of each example, 0 outside augmented mode; the weighted sum if `slopes` is one.
     soft : bool
         Whether the pool is soft. The value of a hard pool is the score and the loss of one output.
     exact : bool or ndarray of bool of shape (k,)
-        Whether each answer is the maximum or sum itself. Inexact answers of a hard pool are the score and loss of some
-        output, so that their planes are below the function; those of a soft pool may be anything.
+        Whether each result is the true maximum or sum. Inexact results of a hard pool are the score and loss of some
+        output, so that their planes are below the function; those of a soft pool are arbitrary.
     """
 
     values: Vector
@@ -155,7 +155,7 @@ class Pooled:
 
     @property
     def all_exact(self) -> bool:
-        """Whether all answers are exact."""
+        """Whether all results are exact."""
         return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
 
 
@@ -170,7 +170,7 @@ class LinearMap(Protocol):
         """Return the scores of the parts of the examples of a query, in memory that may be overwritten."""
 
     def slopes(self, counts: Any, query: Query) -> Slopes:
-        """Return the features of the parts times their counts, summed for each example."""
+        """Return the features of the parts times their counts, summed per example."""
 
     def pull_back(self, counts: Any, query: Query) -> Vector:
         """Return the features of the parts times their counts and the weights of the query, summed over all, (d,)."""
@@ -188,7 +188,7 @@ class PartLoss(Protocol):
 
 @dataclass(frozen=True)
 class TaskTags:
-    """What a task can do, for estimators, commands and documentation.
+    """Capabilities of a task, for estimators, commands and documentation.
 
     Attributes
     ----------
@@ -199,9 +199,9 @@ class TaskTags:
     two_temperatures : bool
         Whether ε_y and ε_h may differ.
     exact : bool
-        Whether answers are maxima or sums, not approximations, for every input.
+        Whether inference is exact for every input.
     above_truth : bool
-        Whether inexact answers are never below those of the true output; else the oracle takes the larger of both.
+        Whether inexact results are never below those of the true output; otherwise the oracle takes the larger of both.
     exact_slack : bool
         Whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact.
     renyi : bool
@@ -213,9 +213,9 @@ class TaskTags:
     row_examples : bool
         Whether X may be a matrix with one row of numbers per example; the task then provides `WeightedInputs`.
     state_weights : bool
-        Whether latent states may have weights of their own, as in `StateWeights`.
+        Whether latent states may have separate weights, as in `StateWeights`.
     single_example : bool
-        Whether all rows together are one example, so that they have no weights of their own.
+        Whether all rows together are one example, so that rows have no weights.
     marginals, pair_marginals, confidence, scores : bool
         Whether these methods are implemented.
     storable : bool
@@ -270,10 +270,10 @@ class Task(Protocol[B]):
 
     @property
     def tags(self) -> TaskTags:
-        """What the task can do."""
+        """Capabilities of the task."""
 
     def learn(self, X: Any, Y: Any) -> None:
-        """Look at the training data; raise InputError if it cannot be used."""
+        """Learn labels and sizes from the training data; raise InputError if it cannot be used."""
 
     def prepare(self, X: Any, Y: Any = None) -> B:
         """Validate examples and lay them out in flat arrays."""
@@ -282,19 +282,19 @@ class Task(Protocol[B]):
         """Pool the outputs and latents of the examples of a query."""
 
     def loss_levels(self, batch: B, query: Query) -> LossLevels | None:
-        """Return the best outputs of each loss, by scores without losses; None if they are not known."""
+        """Return the best outputs of each loss, by scores without losses; None if unknown."""
 
     def plane_losses(self, batch: B) -> Any:
-        """Return the losses that planes found with other losses have now; None if they are not known."""
+        """Return the current losses of planes found with other losses; None if unknown."""
 
     def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,); 0 if threads cannot share them."""
+        """Return the approximate nanoseconds per example, shape (n,); 0 if threads cannot share them."""
 
     def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
         """Return whether `pool_batch` splits its work by `Query.chunks`."""
 
     def overhead(self, batch: B) -> float:
-        """Return about how many nanoseconds `pool_batch` takes however few examples there are."""
+        """Return the approximate constant overhead of `pool_batch` in nanoseconds."""
 
     def decode(self, batch: B, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
@@ -303,14 +303,14 @@ class Task(Protocol[B]):
         """Return the outputs that maximize s + Δ, or None if they are not decoded."""
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
-        """Return Δ(y_i, ŷ_i) for each example."""
+        """Return Δ(y_i, ŷ_i) per example."""
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return a quality that is 1 at best, by the convention of the field (accuracy for labels)."""
+        """Return a score of at most 1, by the convention of the field (accuracy for labels)."""
 
 
 class RowBatch(Protocol):
-    """What a batch of a task with `WeightedInputs` also provides."""
+    """Further interface of batches of a task with `WeightedInputs`."""
 
     inputs: Any
     offsets: Indices
@@ -318,13 +318,13 @@ class RowBatch(Protocol):
 
 
 class Classifier(Protocol):
-    """What a task with `tags.classifier` also provides."""
+    """Further interface of tasks with `tags.classifier`."""
 
     classes_: NDArray
 
 
 class WeightedInputs(Protocol):
-    """What a task with `tags.row_examples` also provides: weight vectors for the rows of a matrix."""
+    """Further interface of tasks with `tags.row_examples`: weight vectors for the rows of a matrix."""
 
     n_inputs_: int
     bias: float
@@ -333,16 +333,16 @@ class WeightedInputs(Protocol):
 
 @runtime_checkable
 class TransitionWeights(Protocol):
-    """What a task with weights of transitions between its S labels also provides."""
+    """Further interface of tasks with weights of transitions between S labels."""
 
     labels_: Any
     transitions_at_: int
-    """Place of the first of these S² weights."""
+    """Index of the first of these S² weights."""
 
 
 @runtime_checkable
 class StateGroups(Protocol):
-    """What a task with `tags.state_weights` also provides for regularizers."""
+    """Further interface of tasks with `tags.state_weights` for regularizers."""
 
     def state_groups(self, shared: bool = False) -> Indices:
         """Return the group of each weight by latent states; classes share those of equal states if `shared`."""
@@ -352,7 +352,7 @@ class StateGroups(Protocol):
 
 
 class StateWeights(StateGroups, Protocol):
-    """What a task whose latent states have weights of their own also provides."""
+    """Further interface of tasks whose latent states have separate weights."""
 
     weights: str
     states: Any
@@ -364,7 +364,7 @@ class StateWeights(StateGroups, Protocol):
 
 
 class StateBatch(Protocol):
-    """What a batch of a task with `StateWeights` also provides."""
+    """Further interface of batches of a task with `StateWeights`."""
 
     truth: Indices
 
@@ -373,35 +373,35 @@ class StateBatch(Protocol):
 
 
 class LatentTask(Task[B], Protocol[B]):
-    """What a task with ``latent = True`` also provides: the completions (y_i, h) of known outputs."""
+    """Further interface of tasks with ``latent = True``: the completions (y_i, h) of known outputs."""
 
     def complete(self, batch: B, w: Vector) -> Sequence[Any]:
-        """Return argmax_h s(y_i, h) for each example of a labelled batch."""
+        """Return argmax_h s(y_i, h) per example of a labelled batch."""
 
     def completion_planes(self, batch: B, latents: Sequence[Any]) -> Planes:
-        """Return the planes φ(x_i, y_i, h_i)·w of given latents; raise InputError if one does not fit its y_i.
+        """Return the planes φ(x_i, y_i, h_i)·w of given latents; raise InputError if one is not compatible with y_i.
 
         They are below the clamped side everywhere.
         """
 
     def random_latents(self, batch: B, rng: np.random.Generator) -> Sequence[Any]:
-        """Return a latent for each example, drawn uniformly among those that fit y_i where that is possible."""
+        """Return one latent per example, drawn uniformly among those compatible with y_i if possible."""
 
     def initial_latents(self, batch: B, rng: np.random.Generator, attempt: int) -> Sequence[Any]:
-        """Return latents to begin training with, by the best rule known for this structure.
+        """Return initial latents for training, by the best rule known for this structure.
 
-        `attempt` counts restarts from 0; attempts should differ where the rule allows.
+        `attempt` counts restarts from 0; attempts should differ if the rule allows.
         """
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Sequence[Any] | None = None) -> Vector:
-        """Return Δ(y_i, ŷ_i, ĥ_i) for each example."""
+        """Return Δ(y_i, ŷ_i, ĥ_i) per example."""
 
 
 @dataclass(frozen=True)
 class LatentSites:
-    """The unknown latents of known outputs, one *site* after the other: sites are independent of each other given y_i.
+    """The unknown latents of known outputs, by *sites* that are independent of each other given y_i.
 
-    A box in an image is one site; a graph whose hidden nodes touch outputs only has a site for each hidden node.
+    A box in an image is one site; a graph whose hidden nodes touch outputs only has one site per hidden node.
 
     Attributes
     ----------
@@ -417,15 +417,15 @@ class LatentSites:
 
 
 class LatentLossTask(LatentTask[B], Protocol[B]):
-    """What a task also provides if its loss Δ(y, h, ŷ, ĥ) compares latents too, as `ModLat` needs it.
+    """Further interface of tasks whose loss Δ(y, h, ŷ, ĥ) compares latents too, for `ModLat`.
 
     P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
-    also define ``plane_losses(batch)``, which returns the losses that planes found with other losses have now: then
+    also define ``plane_losses(batch)``, which returns the current losses of planes found with other losses: then
     planes are kept while P changes.
     """
 
     def latent_sites(self, batch: B) -> LatentSites:
-        """Return what the latents of the known outputs may be."""
+        """Return the sites and states of the latents of the known outputs."""
 
     def latent_scores(self, batch: B, theta: Vector) -> Vector:
         """Return θ·Φ(x_i, y_i, h) of each state, shape (M,), where Φ are the task's own features φ."""
@@ -434,7 +434,7 @@ class LatentLossTask(LatentTask[B], Protocol[B]):
         """Return Σ coefficient·Φ over all states, shape (d,)."""
 
     def with_expected_loss(self, batch: B, P: Vector) -> B:
-        """Return the batch whose augmented side takes Δ_i(y, h) = E_{h' ~ P}[Δ(y_i, h', y, h)] for the loss."""
+        """Return the batch whose augmented side has the loss Δ_i(y, h) = E_{h' ~ P}[Δ(y_i, h', y, h)]."""
 
     def diversity(self, batch: B, P: Vector) -> tuple[Vector, Vector]:
         """Return H_i = E_{h, h' ~ P}[Δ(y_i, h, y_i, h')] of each example, (n,), and its derivatives by P, (M,)."""
@@ -446,14 +446,14 @@ class LatentLossTask(LatentTask[B], Protocol[B]):
         """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
 
     def point_distribution(self, batch: B, latents: Sequence[Any]) -> Vector:
-        """Return the distribution that is certain of the given latents, as `IterativeLSVM` needs it."""
+        """Return the distribution concentrated on the given latents, for `IterativeLSVM`."""
 
 
 class RenyiTask(LatentTask[B], Protocol[B]):
-    """What a task with `tags.renyi` also provides: latents pooled by Rényi entropy, as `MinEntropySSVM` needs."""
+    """Further interface of tasks with `tags.renyi`: latents pooled by Rényi entropy, for `MinEntropySSVM`."""
 
     def renyi_pool(self, batch: B, query: Query, order: float) -> Pooled:
-        """Pool outputs at ε_y by Δ_i(y) + G_α(y) with α = `order`; G_α is that of `MinEntropySSVM`."""
+        """Pool outputs at ε_y by Δ_i(y) + G_α(y) with α = `order`; see `MinEntropySSVM` for G_α."""
 
     def renyi_decode(self, batch: B, w: Vector, order: float) -> Sequence[Prediction]:
         """Return argmax_y G_α(y) of each example."""
@@ -464,17 +464,17 @@ class RenyiTask(LatentTask[B], Protocol[B]):
 
 @dataclass
 class Tally:
-    """A number of oracle calls, one per example, shared by all oracles that are counted together."""
+    """Count of oracle calls, one per example, shared by all oracles that are counted together."""
 
     calls: int = 0
 
 
 class Oracle(Protocol):
-    """One side of an objective: a weighted sum of convex functions, answered by planes.
+    """One side of an objective: a weighted sum of convex functions, represented by planes.
 
     Requires w of shape (n_features,), finite. Ensures planes that are tight at w and below everywhere, except for
     those marked otherwise: ``exact`` is False where inference may have missed the maximum, ``below`` where a plane may
-    exceed the function somewhere. Maxima that were missed leave planes that are below, and still bound the minimum.
+    exceed the function somewhere. Planes of missed maxima are still below, and bound the minimum.
     `latentstruct.core.oracles.BaseOracle` has defaults.
 
     Attributes
@@ -496,10 +496,10 @@ class Oracle(Protocol):
     divisible : bool
         Whether sums over some of the examples are known.
     approximate : bool
-        Whether answers are known beforehand not to be exact.
+        Whether results are known in advance to be inexact.
     batch : Batch, optional
         The examples, if they are in one batch in this process.
-    cuts : ndarray of int, optional
+    chunk_bounds : ndarray of int, optional
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
@@ -514,7 +514,7 @@ class Oracle(Protocol):
     supporting: bool
     separable: bool
     divisible: bool
-    cuts: Indices | None
+    chunk_bounds: Indices | None
     n_jobs: int
     tally: Tally | None
 
@@ -547,7 +547,7 @@ class Oracle(Protocol):
         """Return the weighted sum of the planes of given latents, one per example."""
 
     def plane_losses(self) -> Any:
-        """Return the losses that planes found with other losses have now; None if they are not known."""
+        """Return the current losses of planes found with other losses; None if unknown."""
 
     def smoothed(self, output_temperature: float) -> "Oracle":
         """Return the same side with hard maxima taken at this temperature."""
@@ -561,8 +561,8 @@ class Oracle(Protocol):
     def in_threads(self, n_jobs: int) -> "Oracle":
         """Return the same side, evaluated by several threads where possible."""
 
-    def cut_at(self, cuts: Indices) -> "Oracle":
-        """Return the same side with its sums made of those between consecutive cuts."""
+    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Oracle":
+        """Return the same side with sums over the chunks between these bounds."""
 
 
 class Regularizer(Protocol):
@@ -597,30 +597,30 @@ class Regularizer(Protocol):
 
 @dataclass(frozen=True)
 class Round:
-    """One line of a solver's history.
+    """One entry of a solver's history.
 
     `objective` and `gap` are those of the best weights so far. They are marked as an estimate while the solver has
-    only queried its oracles at changing weights; the last round never is.
+    only queried its oracles at changing weights; the last entry never is.
 
     Attributes
     ----------
     round : int
-        Its number within its start, from 1.
+        Number of the iteration within its start, from 1.
     objective, lower_bound, gap : float
-        What was reached, the bound (−inf if the solver has none), and their difference.
+        The objective, its lower bound (−inf if the solver has none), and their difference.
     oracle_calls : int
-        How many times an example was put to the augmented oracle since training began.
+        Number of examples queried at the augmented oracle since training began.
     seconds : float
         Time since training began.
     estimate : bool
         Whether objective and gap are estimates.
     start : int
-        Which start of several this round belongs to, from 0.
+        Number of the start, from 0.
     w : ndarray of shape (d,), optional
-        The best weights so far, which `objective` is the value of. Passed to callbacks only, and not with estimates. A
-        history holds no weights; a callback must not modify them, and should drop them from rounds it collects.
+        The best weights so far, with the value `objective`. Passed to callbacks only, and not with estimates. A
+        history holds no weights; a callback must not modify them, and should drop them from entries it collects.
     validation_score : float, optional
-        Validation score of `w`, in rounds after which `EarlyStopping` evaluated it. Passed to callbacks only.
+        Validation score of `w`, in iterations after which `EarlyStopping` evaluated it. Passed to callbacks only.
     """
 
     round: int
@@ -636,27 +636,27 @@ class Round:
 
 
 ROUND_COLUMNS = tuple(one for one in fields(Round) if one.compare)
-"""Fields of a `Round` that a history keeps, also in files."""
+"""Fields of a `Round` that are kept in a history and in files."""
 
 
 @dataclass
 class Result:
-    """What a solver returns.
+    """Result of a solver.
 
     Attributes
     ----------
     w : ndarray of shape (d,)
         The best weights found.
     objective : float
-        Their objective. If inference was inexact, a value that their objective is not below.
+        Their objective; a lower bound of it if inference was inexact.
     lower_bound : float
-        A value no weights can go below, −inf if the solver has none. For a non-convex objective it is that of the last
-        convex problem, which lies above the objective: the gap then says how precisely that problem was solved. If sums
+        A lower bound of the objective, −inf if the solver has none. For a non-convex objective it is that of the last
+        convex problem, which lies above the objective: the gap is then the precision of its solution. If sums
         over outputs or latents were approximated, it is an estimate. Never above the objective.
     oracle_calls : int
-        How many times an example was put to the augmented oracle.
+        Number of examples queried at the augmented oracle.
     n_rounds : int
-        Rounds of the solver.
+        Number of iterations.
     reason : str
         Why it stopped: "converged" (the gap met the tolerance, which is a proof only if certified), "max_rounds",
         "max_seconds", "stalled", "interrupted", "callback", "early_stopping".
@@ -666,9 +666,9 @@ class Result:
     history : list of Round
         One entry per iteration.
     state : object
-        What a later call can continue from.
+        State from which a later call can continue.
     start_objectives : list of float
-        The objective that each of several starts reached; empty if there was one start only by nature.
+        Final objective of each start; empty if the solver has a single start only.
     """
 
     w: Weights
@@ -694,8 +694,8 @@ Callback = Callable[[Round], bool | str | None]
 """Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
 If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration
-with a `latentstruct.progress.eta.Outlook`, and a method ``go_on`` with the name of the checkpoint that training resumes
-from and the number of iterations in it.
+with a `latentstruct.progress.eta.StoppingRule`, and a method ``go_on`` with the name of the checkpoint that training
+resumes from and the number of iterations in it.
 """
 
 
@@ -707,7 +707,7 @@ class Checkpointer(Protocol):
 
     @property
     def name(self) -> str:
-        """Where the state came from."""
+        """Origin of the state."""
 
     def save(self, make_tree: Callable[[], Any], ended: str = "") -> None:
         """Store the state if it is due, and always if the run ends here, for the reason `ended`.
@@ -717,7 +717,7 @@ class Checkpointer(Protocol):
 
 
 class Starts(Protocol):
-    """Where the starts of training with latent variables begin when no weights are known."""
+    """Initialization of training with latent variables if no weights are known."""
 
     def planes(self, attempt: int) -> Planes | Plane:
         """Return planes below the clamped side, one per example or their sum, for a start, counted from 0."""
@@ -727,14 +727,14 @@ class LatentStart(Starts, Protocol):
     """Starts whose latents are known too."""
 
     def latents(self, attempt: int) -> Sequence[Any]:
-        """Return the latents that a start begins with."""
+        """Return the initial latents of a start."""
 
     def complete(self, latents: Sequence[Any]) -> Planes:
         """Return the planes of latents."""
 
 
 class Problem(Protocol):
-    """What all solvers read from what they minimize.
+    """Interface of objectives that all solvers use.
 
     `properties` is a subset of {"convex", "difference", "smooth", "planes", "l2"}.
     """
@@ -745,22 +745,22 @@ class Problem(Protocol):
 
     @property
     def starts(self) -> Starts | None:
-        """Initial planes, when no weights are known."""
+        """Initial planes if no weights are known."""
 
     @property
     def remembering(self) -> list[RememberingBatch]:
-        """The batches whose answers depend on earlier ones, each once."""
+        """The batches whose results depend on earlier calls, each once."""
 
 
 O_contra = TypeVar("O_contra", bound=Problem, contravariant=True)
 
 
 class Solver(Protocol[O_contra]):
-    """A minimizer of objectives of one kind.
+    """A minimizer of one kind of objective.
 
     `needs` is a subset of {"convex", "difference", "smooth", "planes", "l2"}; an objective without these properties is
-    refused in words before the first round. `limits` are the names of parameters that say how far a run goes.
-    `BaseSolver` has defaults of all that estimators read.
+    rejected before the first iteration. `limits` are the names of parameters that limit a run.
+    `BaseSolver` has defaults of all attributes that estimators use.
     """
 
     needs: frozenset[str]

@@ -1,4 +1,4 @@
-"""Regularisers Ω(w)."""
+"""Regularizers Ω(w)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class BaseRegularizer(Parametrized):
     Attributes
     ----------
     constraints : dict of str to Constraint
-        The values that parameters may have, in addition to those that base classes declare.
+        Allowed values of parameters, in addition to those of base classes.
     """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {}
@@ -93,14 +93,14 @@ class NoRegularizer(BaseRegularizer):
 
 
 class GroupNorm(BaseRegularizer):
-    """Ω(w) = Σ_p λ_p‖w^p‖₂: whole groups of weights become exactly zero, so that latent states are chosen.
+    """Ω(w) = Σ_p λ_p‖w^p‖₂: whole groups of weights become exactly zero, which selects latent states.
 
     Parameters
     ----------
     groups : "states", "shared_states", array of shape (d,) or list of index arrays, default="states"
-        Which weights go together. "states": a group for each class and latent state; "shared_states": one for each
+        Groups of weights. "states": one group per class and latent state; "shared_states": one per
         latent state, over all classes. An array gives the group of each weight, from 0, and −1 for weights that are
-        not penalised. A list gives the weights of each group; those in none are not penalised.
+        not penalized. A list gives the weights of each group; those in none are not penalized.
     weights : float or array of shape (P,), default=1.0
         λ_p ≥ 0.
 
@@ -114,7 +114,7 @@ class GroupNorm(BaseRegularizer):
     Notes
     -----
     Chen, Batra, Freeman & Johnson (2012), equation (2). Train with `Proximal`, which ``solver="auto"`` chooses. An
-    array (d,) or lists of weights are for one task: a pruned one has fewer weights, while the names fit both.
+    array (d,) or lists of weights are for one task only: a pruned one has fewer weights, while the names apply to both.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class GroupNorm(BaseRegularizer):
     >>> from latentstruct import GroupNorm, LatentMulticlass, LatentSSVM
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(80, 4, 3)), rng.integers(0, 2, 80)
-    >>> X[np.arange(80), rng.choice([1, 3], 80)] += 4.0 * np.eye(3)[y]  # two of four views tell the class
+    >>> X[np.arange(80), rng.choice([1, 3], 80)] += 4.0 * np.eye(3)[y]  # two of four views depend on the class
     >>> task = LatentMulticlass(weights="state")
     >>> model = LatentSSVM(task, C=0.1, regularizer=GroupNorm("states"), tol=0.01).fit(X, y)
     >>> np.flatnonzero(model.states_.any(axis=0)).tolist()
@@ -141,13 +141,13 @@ class GroupNorm(BaseRegularizer):
         self.weights = weights
 
     def bind(self, task: Task) -> Self:
-        """Return this norm for the weights of a task that has learned its data; a new object."""
+        """Return this norm for the weights of a task that has learned its dataas a new object."""
         check_parameters(self)
         bound = clone(self)
         bound.index_ = _index(self.groups, task)
         n_groups = int(bound.index_.max(initial=-1)) + 1
         if isinstance(self.groups, str) and isinstance(task, StateGroups):
-            # States that were pruned have no weights, but keep their numbers.
+            # Pruned states have no weights, but keep their numbers.
             n_groups = task.n_state_groups(STATE_GROUPS[self.groups])
         bound.weights_ = _group_weights(self.weights, n_groups)
         return bound
@@ -167,10 +167,10 @@ class GroupNorm(BaseRegularizer):
         index, size = self._bound().index_ + 1, 1.0
         with np.errstate(over="ignore"):
             products = w * w
-        # Group −1 is counted first and left out.
+        # Group −1 is counted first and dropped.
         squares = np.bincount(index, weights=products, minlength=len(self.weights_) + 1)[1:]
         if not SMALLEST_SQUARE < squares.max(initial=0.0) < math.inf and w.any():
-            # Squares overflow or underflow where the weights do not.
+            # Squares may overflow or underflow even if the weights do not.
             size = float(np.abs(w).max())
             squares = np.bincount(index, weights=(w / size) ** 2, minlength=len(self.weights_) + 1)[1:]
         return size * np.sqrt(squares)
@@ -191,16 +191,16 @@ class GroupNorm(BaseRegularizer):
     def prox(self, w: Vector, step: float) -> Vector:
         """Return argmin_v ½‖v − w‖² + step·Ω(v): w^p·max(0, 1 − step·λ_p/‖w^p‖), exactly zero if that is 0."""
         norms, shrinkage = self.norms(w), step * self.weights_
-        # One more for weights in no group, from which nothing is taken. Solvers ask for this very often.
+        # One more for weights in no group, which are not shrunk. Solvers call this very often.
         taken = np.ones(len(norms) + 1)
         np.divide(shrinkage, norms, out=taken[:-1], where=norms > shrinkage)
-        # A norm that underflows is zero, yet without a penalty nothing is to be taken from it.
+        # A norm that underflows is zero, but without a penalty the group must not be shrunk.
         taken[:-1][shrinkage == 0] = 0.0
         taken[-1] = 0.0
         return w * (1.0 - taken)[self.index_]
 
     def lower_bound(self, slope: Vector, offset: float) -> float:
-        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if slope pulls at unpenalised weights.
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w); −inf if unpenalized weights have a slope.
 
         For t in [0, 1] the maximum is at least t·(offset + slope·w), and Ω(w) + t·slope·w ≥ 0 for all w if
         t‖slope^p‖ ≤ λ_p for every group and slope is 0 elsewhere; then t·offset is below the minimum.
@@ -220,7 +220,7 @@ def _index(groups: Any, task: Task) -> Indices:
             raise InputError(
                 "groups",
                 groups,
-                f"an array of shape ({d},) for {type(task).__name__}, whose latent states have no weights of their own",
+                f"an array of shape ({d},) for {type(task).__name__}, whose latent states have no separate weights",
                 "Or use LatentMulticlass(weights='state').",
             )
         return task.state_groups(STATE_GROUPS[groups])
@@ -252,7 +252,7 @@ def _index_of_lists(groups: Sequence[Any], d: int) -> Indices:
 
 
 def _group_weights(weights: Any, n_groups: int) -> Vector:
-    """Return λ of each group, checked."""
+    """Return the validated λ of each group."""
     found = numbers_of(weights, "weights")
     if found.ndim:
         check_shape(found, (n_groups,), "weights", "one number per group")

@@ -12,7 +12,7 @@ Indices = NDArray[np.int64]
 
 
 class Array(NamedTuple):
-    """What a stored array must be: its shape, in which "d" and "n" are the numbers of weights and examples, and type.
+    """Shape and type of a stored array; "d" and "n" are the numbers of weights and examples.
 
     Other letters stand for any length, the same in all arrays of one object.
     """
@@ -35,7 +35,7 @@ def offsets_from_lengths(lengths: Iterable[int]) -> Indices:
 
 
 def joined_offsets(parts: Sequence[Indices]) -> Indices:
-    """Return the offsets of the items of several ragged arrays that are put one after the other."""
+    """Return the offsets of the items of several concatenated ragged arrays."""
     starts = np.cumsum([0, *(int(part[-1]) for part in parts)])
     return np.concatenate([*(part[:-1] + start for part, start in zip(parts, starts[:-1], strict=True)), starts[-1:]])
 
@@ -62,11 +62,11 @@ def locate(offsets: Indices, position: int) -> tuple[int, int]:
 
 
 def split(flat: NDArray, offsets: Indices) -> list[NDArray]:
-    """Return the part of each item of a flat array, not copied."""
+    """Return the part of each item of a flat array, as views."""
     return [flat[start:end] for start, end in pairwise(offsets.tolist())]
 
 
 def sums_by(items: Indices, values: Vector, n: int) -> Vector:
     """Return the sum of the values of each of n items."""
-    # The sums of no values at all would be integers.
+    # The sums of an empty array would be integers.
     return np.bincount(items, values, n).astype(np.float64, copy=False)

@@ -1,12 +1,12 @@
-"""The mark of labels that are not known; apart from the tasks, so that readers of files need not load these."""
+"""Marker of unknown labels, in its own module so that file readers need not import the tasks."""
 
 from numbers import Number
 from typing import Any
 
 UNKNOWN = -1
-"""Stands in Y for the label of a token or node that is not known; it is also the number of such a label."""
+"""Unknown label of a token or node in Y, and its index."""
 
 
 def is_unknown(label: Any) -> bool:
-    """Whether a label is the marker of an unknown one (−1.0 too, as arrays of floats have it)."""
+    """Return whether a label is the marker of an unknown one (also −1.0, for float arrays)."""
     return isinstance(label, Number) and bool(label == UNKNOWN)

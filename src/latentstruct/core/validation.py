@@ -26,7 +26,7 @@ class Constraint:
     accepts : callable
         Returns whether a value is allowed.
     *alternatives : str
-        The allowed values in words, such as "an integer of at least 1".
+        Description of the allowed values, such as "an integer of at least 1".
     """
 
     def __init__(self, accepts: Callable[[Any], bool], *alternatives: str) -> None:
@@ -34,7 +34,7 @@ class Constraint:
 
     @property
     def expected(self) -> str:
-        """All allowed values in words."""
+        """Description of all allowed values."""
         *others, last = self.alternatives
         return f"{', '.join(others)} or {last}" if others else last
 
@@ -125,23 +125,23 @@ def check_length(values: Any, length: int, name: str, items: str) -> None:
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether a value is a single integer; a bool is none."""
+    """Return whether a value is a single integer; bools are excluded."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-    """Return whether a value is a single real number, which may be infinite; a bool is none."""
+    """Return whether a value is a single real number, which may be infinite; bools are excluded."""
     return is_integer(value) or (isinstance(value, float | np.floating) and bool(value == value))
 
 
 def is_ordered(values: Any) -> bool:
-    """Return whether something has items that can be counted and have an order."""
+    """Return whether a value is a sized and ordered collection."""
     counted = hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0 and not issparse(values)
     return counted and not isinstance(values, Mapping | Set)
 
 
 def copied(task: T) -> T:
-    """Return a task or solver of its own with the same parameters, or raise if one of them cannot be copied."""
+    """Return a copy of a task or solver with the same parameters, or raise if one of them cannot be copied."""
     try:
         return clone(task)
     except TypeError as error:
@@ -214,7 +214,7 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
 
 
 def integers_of(values: Any, name: str, expected: str = "integers") -> NDArray[np.int64]:
-    """Return integers as int64, floats without a fraction included; raise an error that names `name` for others."""
+    """Return integers as int64, including floats with integer values; raise an error that names `name` for others."""
     found = array_of(values, name)
     if found.size == 0:
         return np.zeros(found.shape, dtype=np.int64)
@@ -251,7 +251,7 @@ def names_of(values: Any, name: str) -> frozenset[Any]:
 def check_sparse(matrix: Any, name: str) -> None:
     """Raise unless the index arrays of a sparse matrix are valid: SciPy and the kernels do not check them.
 
-    The matrix is neither changed nor converted. The check takes time linear in the number of stored values.
+    The matrix is neither modified nor converted. The check takes time linear in the number of stored values.
     """
     if matrix.ndim != 2:
         raise InputError(name, Description(f"shape {matrix.shape}"), "two-dimensional")
@@ -269,7 +269,7 @@ def check_sparse(matrix: Any, name: str) -> None:
 
 
 def can_be_stacked(matrix: Any) -> bool:
-    """Tell in constant time whether a CSR matrix has arrays of fitting types, lengths and ends.
+    """Return in constant time whether a CSR matrix has arrays of consistent types, lengths and ends.
 
     SciPy stacks such matrices by joining their arrays, so that one check of the stack finds what else is invalid. All
     others need `check_sparse` first.

@@ -1,4 +1,4 @@
-"""Boxes in images: candidates in a grid, and how much boxes overlap.
+"""Boxes in images: candidates in a grid, and their overlaps.
 
 A box is x0, y0, x1, y1 in pixels from the upper left corner; its right and bottom ends are exclusive.
 """
@@ -20,7 +20,7 @@ Boxes = NDArray[np.float64]
 
 STEP = 8
 SIZES: tuple[float, ...] = (0.3, 0.43, 0.62, 0.9)
-"""Sides of the candidates as shares of √(width · height) of the image."""
+"""Sides of the candidates relative to √(width · height) of the image."""
 ASPECTS: tuple[float, ...] = (0.5, 1.0, 2.0)
 """Width over height of the candidates."""
 LIMIT = 350
@@ -32,9 +32,9 @@ def check_boxes(boxes: Any, name: str) -> Boxes:
     Parameters
     ----------
     boxes : array of shape (m, 4) or (4,)
-        The boxes, of which there must be one; a single one may be flat.
+        At least one box; a single one may be one-dimensional.
     name : str
-        What they are, for messages.
+        Parameter name for error messages.
     """
     expected = "at least one box of four numbers x0, y0, x1, y1"
     found = np.ascontiguousarray(numbers_of(boxes, name, expected))
@@ -60,7 +60,7 @@ def overlaps(A: Any, B: Any) -> NDArray[np.float64]:
     Returns
     -------
     array of shape (a, b)
-        From 0 for boxes without a common point inside to 1 for equal boxes.
+        From 0 for disjoint boxes to 1 for equal boxes.
     """
     left, right = check_boxes(A, "A"), check_boxes(B, "B")
     table = np.empty((len(left), len(right)))
@@ -69,19 +69,19 @@ def overlaps(A: Any, B: Any) -> NDArray[np.float64]:
 
 
 def nearest_box(boxes: Any, truth: Any) -> int:
-    """Return the number of the box that overlaps most with a true one.
+    """Return the index of the box that overlaps most with a true one.
 
     Parameters
     ----------
     boxes : array of shape (m, 4)
         The boxes to choose from.
     truth : array of shape (4,) or (k, 4)
-        The true box, or several of which any may be met.
+        The true box, or several; the best overlap counts.
 
     Returns
     -------
     int
-        The first of the best; where none overlaps, the one whose centre is nearest.
+        The first of the best; if none overlaps, the one with the nearest center.
     """
     found, true = check_boxes(boxes, "boxes"), check_boxes(truth, "truth")
     table = overlaps(found, true).max(axis=1)
@@ -99,28 +99,28 @@ def grid_boxes(
     aspects: Sequence[float] = ASPECTS,
     limit: int = LIMIT,
 ) -> Boxes:
-    """Return candidate boxes: the whole image, and boxes of several sizes and shapes in a grid over it.
+    """Return candidate boxes: the whole image, and a grid of boxes of several sizes and shapes.
 
     Parameters
     ----------
     width, height : int
         Size of the image in pixels.
     step : int, default=8
-        Least distance of neighbouring boxes of one shape in pixels.
+        Minimum distance between neighboring boxes of one shape in pixels.
     sizes : sequence of float
-        √(width · height) of the boxes as shares of that of the image. Boxes that would be longer than the image are
-        cut to its length.
+        √(width · height) of the boxes relative to that of the image. Boxes that would be longer than the image are
+        clipped to its length.
     aspects : sequence of float
         Width over height of the boxes.
     limit : int, default=350
-        The most boxes. Where the grid would have more, neighbours move apart by one share of their width and height,
-        the same for all shapes: small boxes stay dense, large ones become few. If there are more shapes than that,
-        some are left out.
+        Maximum number of boxes. If the grid has more, the distance grows to a fraction of width and height that is
+        the same for all shapes: small boxes stay dense, large ones become few. If there are more shapes than
+        that, some are omitted.
 
     Returns
     -------
     float64 array of shape (m, 4)
-        1 ≤ m ≤ limit different boxes of whole pixels, the whole image first. Those of a shape are spread evenly from
+        1 ≤ m ≤ limit distinct boxes of whole pixels, the whole image first. Those of a shape are spaced evenly from
         border to border.
     """
     check_grid(width, height, step, sizes, aspects, limit)
@@ -150,7 +150,7 @@ def check_grid(width: Any, height: Any, step: Any, sizes: Any, aspects: Any, lim
 
 
 def _shapes(width: int, height: int, sizes: Sequence[float], aspects: Sequence[float]) -> NDArray[np.int64]:
-    """Return the different (width, height) of boxes smaller than the image, in the order given."""
+    """Return the distinct (width, height) of boxes smaller than the image, in the order given."""
     side = np.sqrt(float(width) * float(height))
     shapes = dict.fromkeys(
         (
@@ -165,19 +165,19 @@ def _shapes(width: int, height: int, sizes: Sequence[float], aspects: Sequence[f
 
 
 def _counts(width: int, height: int, step: int, shapes: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Return how many boxes of each shape (m, 2) stand across and down, at most `limit` in all."""
-    room = np.array([width, height]) - shapes
+    """Return the numbers of boxes of each shape (m, 2) across and down, at most `limit` in total."""
+    free = np.array([width, height]) - shapes
 
     def fitting(share: float) -> NDArray[np.int64]:
-        return np.floor(room / np.maximum(step, share * shapes)).astype(np.int64) + 1
+        return np.floor(free / np.maximum(step, share * shapes)).astype(np.int64) + 1
 
     def total(share: float) -> int:
         return int(fitting(share).prod(axis=1).sum())
 
     if total(0.0) <= limit:
         return fitting(0.0)
-    # Halving finds the least share of a box's side between neighbours; at this one there is one box a shape.
-    low, high = 0.0, float((room / shapes).max()) + 1.0
+    # Bisection for the smallest fraction of a box's side between neighbors; at `high` there is one box per shape.
+    low, high = 0.0, float((free / shapes).max()) + 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if total(middle) <= limit else (middle, high)
@@ -185,5 +185,5 @@ def _counts(width: int, height: int, step: int, shapes: NDArray[np.int64], limit
 
 
 def _spread(space: int, count: int) -> Vector:
-    """Return `count` places from 0 to `space`; the middle if there is one only."""
+    """Return `count` positions from 0 to `space`; the middle if there is only one."""
     return np.array([space / 2.0]) if count == 1 else np.linspace(0.0, space, count)

@@ -1,4 +1,4 @@
-"""Documents with mentions of things, and the clusters of mentions that mean the same."""
+"""Documents with mentions, and the clusters of coreferent mentions."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,9 +20,9 @@ class Mention(NamedTuple):
 
 
 class OtherColumns(NamedTuple):
-    """The columns of a CoNLL-2012 file besides word and clusters, as text with the separators around them.
+    """The columns of a CoNLL-2012 file other than word and clusters, as text with the separators around them.
 
-    `before[i][j]` stands before word j of sentence i on its line, `after[i][j]` between the word and the clusters.
+    `before[i][j]` precedes word j of sentence i on its line, `after[i][j]` lies between the word and the clusters.
     """
 
     before: list[list[str]]
@@ -42,10 +42,10 @@ class Document:
     mentions : list of Mention
         Distinct spans.
     part : int
-        Number of the part, where a longer text is cut into documents.
+        Number of the part, if a longer text is divided into documents.
     others : OtherColumns, optional
-        The other columns of the file the document was read from. Nothing is learnt from them, and they do not count
-        when documents are compared; they are written again with the document.
+        The other columns of the file the document was read from. They are not used for training and are ignored
+        when documents are compared, but are written with the document.
     """
 
     name: str

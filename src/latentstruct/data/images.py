@@ -1,4 +1,4 @@
-"""Images and label images: reading them safely, and writing predictions with overlays to look at.
+"""Images and label images: safe reading, and writing predictions and overlays.
 
 Pillow is loaded when the first image is read or written.
 """
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import show
 from latentstruct.exceptions import Description, FormatError, InputError, missing_package
 from latentstruct.io.annotated import UNREAD_SUFFIXES
 from latentstruct.io.file_sources import FileSource
-from latentstruct.io.text import BOM, FilePath, decode_line, fail, numbered_lines, path_text, show
+from latentstruct.io.text import BOM, FilePath, decode_line, fail, numbered_lines, path_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -26,7 +27,7 @@ __all__ = [
     "ImageFiles",
     "draw_overlay",
     "label_code",
-    "label_colours",
+    "label_colors",
     "label_name",
     "parse_image",
     "parse_label_image",
@@ -37,25 +38,25 @@ __all__ = [
 ]
 
 Pixels = NDArray[np.uint8]
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 JPEGS = ("JPEG", "MPO")
-"""A JPEG that holds further images is called so by Pillow."""
+"""Pillow's name for a JPEG that contains further images."""
 FORMATS = ("PNG", "JPEG", "BMP", "PPM")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
 MAX_PIXELS = 50_000_000
-"""Pixels above which an image is refused before it is decoded."""
+"""Maximum number of pixels, checked before decoding."""
 MAX_SIDE = 65_535
-"""Pixels of a side: those that the formats with headers of 16 bits can have."""
+"""Maximum pixels of a side: that of formats with 16-bit headers."""
 MAX_SCANS, SCAN = 100, b"\xff\xda"
-"""Scans of a progressive JPEG, each of which takes as long as the whole image, and what each begins with."""
+"""Maximum scans of a progressive JPEG, each as slow as the whole image, and their marker."""
 MAX_BYTES = 2**28
-"""Bytes of a compressed image above which it is refused before it is read."""
+"""Maximum bytes of a compressed image, checked before reading."""
 MAX_LABELS = 256
-COLOUR_NAME = re.compile(r"#[0-9a-f]{6}")
+COLOR_NAME = re.compile(r"#[0-9a-f]{6}")
 BUFFER = re.compile(r" *<_io\.BytesIO[^>]*>")
 
-PALETTE: tuple[Colour, ...] = (
+PALETTE: tuple[Color, ...] = (
     (42, 157, 63),
     (36, 100, 196),
     (232, 163, 23),
@@ -67,7 +68,7 @@ PALETTE: tuple[Colour, ...] = (
     (170, 200, 40),
     (95, 105, 118),
 )
-UNKNOWN_COLOUR: Colour = (0, 0, 0)
+UNKNOWN_COLOR: Color = (0, 0, 0)
 
 
 def require_vision() -> None:
@@ -78,13 +79,13 @@ def require_vision() -> None:
 
 
 def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
-    """Return a decoded image and its format, the header checked before its pixels are unpacked."""
+    """Return a decoded image and its format, checking the header before its pixels are decoded."""
     require_vision()
     from PIL import Image, ImageOps
 
     try:
         with warnings.catch_warnings():
-            # Pillow warns of a bomb below our limit and of odd metadata, which is not looked at.
+            # Pillow warns of decompression bombs below our limit and of odd metadata, which is not used.
             warnings.simplefilter("ignore")
             image = Image.open(io.BytesIO(raw), formats=FORMATS)
             width, height = image.size
@@ -96,8 +97,8 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
     except Image.DecompressionBombError as error:
         raise FormatError(name, Description(str(error)), f"an image of at most {MAX_PIXELS} pixels") from error
     except Exception as error:
-        # A damaged image fails in as many ways as its format has parts.
-        # Pillow names the buffer it was given, which nobody else knows.
+        # Decoders raise many types of errors for damaged images.
+        # Pillow names the buffer, which means nothing to users.
         got = Description(f"{type(error).__name__}: {show(BUFFER.sub('', str(error)), 120)}")
         expected = f"a complete {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
         raise FormatError(name, got, expected) from error
@@ -115,12 +116,12 @@ def parse_image(raw: bytes, name: str = "the image") -> Pixels:
     raw : bytes
         The contents of a PNG, JPEG, BMP or PPM file.
     name : str
-        The file, for messages.
+        File name for error messages.
 
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        Red, green and blue; transparency is dropped, greys are repeated, 16 bits are scaled to 8.
+        Red, green and blue; transparency is dropped, grays are repeated, 16 bits are scaled to 8.
     """
     image, _ = _decode(raw, name)
     if image.mode.startswith("I"):
@@ -128,23 +129,23 @@ def parse_image(raw: bytes, name: str = "the image") -> Pixels:
     return np.array(image.convert("RGB"), dtype=np.uint8)
 
 
-def parse_label_image(raw: bytes, name: str = "the label image", colours: bool | None = None) -> NDArray[np.int64]:
+def parse_label_image(raw: bytes, name: str = "the label image", colors: bool | None = None) -> NDArray[np.int64]:
     """Decode an image whose pixels are labels.
 
     Parameters
     ----------
     raw : bytes
-        The contents of a PNG, BMP or PPM file: with a palette or grey, whose numbers are the labels, or with colours,
-        each of which is a label.
+        The contents of a PNG, BMP or PPM file: with a palette or gray values as labels, or with colors
+        as labels.
     name : str
-        The file, for messages.
-    colours : bool, optional
-        Whether labels are colours; a palette is then looked up. By default the file decides.
+        File name for error messages.
+    colors : bool, optional
+        Whether labels are colors; a palette is then applied. By default the file determines it.
 
     Returns
     -------
     int64 array of shape (height, width)
-        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colours; `label_name` names them.
+        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colors; see `label_name`.
     """
     image, kind = _decode(raw, name)
     if kind in JPEGS:
@@ -152,11 +153,11 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
     numbered = image.mode in ("1", "L", "P")
     if not numbered and image.mode not in ("RGB", "RGBA", "PA"):
         raise FormatError(name, Description(f"pixels of type {image.mode!r}"), "a palette, 8-bit grays or RGB")
-    if colours is False and not numbered:
+    if colors is False and not numbered:
         raise FormatError(name, Description("colors"), "a palette or grays, as in the other label images")
-    if colours and image.mode in ("1", "L"):
+    if colors and image.mode in ("1", "L"):
         raise FormatError(name, Description("grays"), "colors, as in the other label images")
-    if numbered and not colours:
+    if numbered and not colors:
         return np.array(image).astype(np.int64)
     rgb = np.array(image.convert("RGB")).astype(np.int64)
     found: NDArray[np.int64] = MAX_LABELS + rgb[..., 0] * 65536 + rgb[..., 1] * 256 + rgb[..., 2]
@@ -164,14 +165,14 @@ def parse_label_image(raw: bytes, name: str = "the label image", colours: bool |
 
 
 def label_name(code: int) -> str:
-    """Return a label as people write it: a number, or a colour such as #ff8000."""
+    """Return the text of a label: a number, or a color such as #ff8000."""
     return str(code) if code < MAX_LABELS else f"#{code - MAX_LABELS:06x}"
 
 
 def label_code(name: str) -> int:
-    """Return the number in a label image of a label as people write it."""
+    """Return the code in a label image of the text of a label."""
     text = name.strip().lower()
-    if COLOUR_NAME.fullmatch(text):
+    if COLOR_NAME.fullmatch(text):
         return MAX_LABELS + int(text[1:], 16)
     if re.fullmatch(r"[0-9]{1,3}", text, re.ASCII) and int(text) < MAX_LABELS:
         return int(text)
@@ -179,24 +180,24 @@ def label_code(name: str) -> int:
 
 
 def read_label_names(path: FilePath) -> dict[int, str]:
-    """Read what people call the labels.
+    """Read the names of labels.
 
     Parameters
     ----------
     path : path
-        A text file with a line such as ``3 tree`` or ``#ff0000 car`` for each label; empty lines are skipped.
+        A text file with a line such as ``3 tree`` or ``#ff0000 car`` per label; empty lines are skipped.
 
     Returns
     -------
     dict of int to str
-        The names by the numbers that `parse_label_image` gives the labels.
+        Names by the codes of `parse_label_image`.
     """
     file = path_text(path)
     return _label_names(numbered_lines(file), file)
 
 
 def parse_label_names(raw: bytes, file: str) -> dict[int, str]:
-    """Read such names from the contents of a file, which messages call `file`."""
+    """Read names from the contents of a file; `file` is its name in error messages."""
     return _label_names(enumerate(io.BytesIO(raw.removeprefix(BOM)), 1), file)
 
 
@@ -210,37 +211,37 @@ def _label_names(lines: Iterable[tuple[int, bytes]], file: str) -> dict[int, str
         try:
             code = label_code(label)
         except InputError:
-            fail(file, number, f"found {show(label)}; expected a label such as 3 or #ff0000 and its name: correct it")
+            fail(file, number, label, "a label such as 3 or #ff0000 and its name")
         if not shown.strip():
-            fail(file, number, f"the label {label} has no name; expected one after it: add it")
+            fail(file, number, label, "a label such as 3 or #ff0000 and its name")
         called[code] = shown.strip()
     return called
 
 
-def label_colours(codes: Sequence[int]) -> list[Colour]:
-    """Return the colours that labels are shown in: their own, or those of a fixed palette in the order given."""
+def label_colors(codes: Sequence[int]) -> list[Color]:
+    """Return the display colors of labels: their own, or those of a fixed palette in the given order."""
     return [
         _unpack(code) if code >= MAX_LABELS else _vary(PALETTE[k % len(PALETTE)], k // len(PALETTE))
         for k, code in enumerate(codes)
     ]
 
 
-def _unpack(code: int) -> Colour:
+def _unpack(code: int) -> Color:
     rgb = code - MAX_LABELS
     return rgb >> 16, rgb >> 8 & 255, rgb & 255
 
 
-def _vary(colour: Colour, turn: int) -> Colour:
-    """Return a colour nearer to white with each turn through the palette."""
+def _vary(color: Color, turn: int) -> Color:
+    """Return a color that is lighter after each cycle through the palette."""
     share = 1.0 - 0.8**turn
-    red, green, blue = (round(value + share * (255 - value)) for value in colour)
+    red, green, blue = (round(value + share * (255 - value)) for value in color)
     return red, green, blue
 
 
 class ImageFiles:
-    """The images of a folder or of a zip archive, or a single one, read when they are asked for.
+    """The images of a folder or of a zip archive, or a single one, read on access.
 
-    Folders within the folder are not looked into; within an archive all are.
+    Subfolders of a folder are ignored; those of an archive are included.
 
     Parameters
     ----------
@@ -250,11 +251,11 @@ class ImageFiles:
     Attributes
     ----------
     path : Path
-        What messages call it.
+        Path for error messages.
     names : list of str
         The names of the images without their extensions, sorted.
     unread : dict of str to str
-        Names and files of other images, of types that are not read.
+        Names and files of other images, of unsupported types.
     """
 
     def __init__(self, path: FilePath | FileSource) -> None:
@@ -272,7 +273,7 @@ class ImageFiles:
                 got = Description(f"{self._members[base.stem]} and {member}")
                 raise FormatError(self.path, got, "one image per name")
             self._members[base.stem] = member
-        # The same image may lie there once more as one that is read.
+        # The same image may also exist in a supported type.
         self.unread = {name: member for name, member in self.unread.items() if name not in self._members}
         self.names = sorted(self._members)
         if not self.names:
@@ -289,9 +290,9 @@ class ImageFiles:
         return FormatError(self.path, Description("no images"), f"files that end in {', '.join(SUFFIXES)}", hint)
 
     def why_unread(self, name: str) -> str:
-        """Return what is wrong with an image of a type that is not read."""
+        """Return the message for an image of an unsupported type."""
         return (
-            f"{self._source.shown(self.unread[name])} is not of a type that is read "
+            f"{self._source.shown(self.unread[name])} has an unsupported type, not one of "
             f"({', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]})"
         )
 
@@ -305,7 +306,7 @@ class ImageFiles:
         return iter(self.names)
 
     def file(self, name: str) -> str:
-        """Return the file of an image as messages show it."""
+        """Return the file of an image for error messages."""
         return self._source.shown(self._members[name])
 
     def member(self, name: str) -> str:
@@ -313,7 +314,7 @@ class ImageFiles:
         return self._members[name]
 
     def beside(self, file: str, limit: int) -> tuple[str, bytes] | None:
-        """Return a file that lies among the images, as messages show it, and its contents; None if there is none."""
+        """Return the path and contents of another file in the folder; None if it does not exist."""
         member = self._source.find(file)
         return None if member is None else (self._source.shown(member), self._source.read(member, limit))
 
@@ -325,14 +326,14 @@ class ImageFiles:
         """Return an image as uint8 array of shape (height, width, 3)."""
         return parse_image(self.raw(name), self.file(name))
 
-    def labels(self, name: str, colours: bool | None = None) -> NDArray[np.int64]:
+    def labels(self, name: str, colors: bool | None = None) -> NDArray[np.int64]:
         """Return a label image as `parse_label_image` does."""
-        return parse_label_image(self.raw(name), self.file(name), colours)
+        return parse_label_image(self.raw(name), self.file(name), colors)
 
     def palette_place(self, name: str, code: int) -> int | None:
-        """Return the number that stands for a colour in the palette of an image, −1 if none, None without a palette.
+        """Return the index of a color in the palette of an image, −1 if none, None without a palette.
 
-        `code` is the colour as `label_code` numbers it. Of several numbers it is one that occurs, if any does.
+        `code` is that of `label_code`. Of several indices one that occurs is preferred.
         """
         image, _ = _decode(self.raw(name), self.file(name))
         if image.mode != "P":
@@ -344,7 +345,7 @@ class ImageFiles:
 
 
 def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None:
-    """Write a label image as PNG with a palette, which `parse_label_image` reads back.
+    """Write a label image as PNG with a palette; `parse_label_image` is the inverse.
 
     Parameters
     ----------
@@ -353,7 +354,7 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
     labels : int array of shape (height, width)
         The position in `codes` of the label of each pixel.
     codes : sequence of int
-        The labels as `parse_label_image` numbers them. Numbers below 256 become the numbers of the file; colours
+        Labels as codes of `parse_label_image`. Codes below 256 become the numbers of the file; colors
         become its palette.
     """
     require_vision()
@@ -362,27 +363,27 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
     values = np.asarray(codes, dtype=np.int64)
     table = np.zeros((MAX_LABELS, 3), dtype=np.uint8)
     places = np.arange(len(values)) if (values >= MAX_LABELS).all() else values
-    table[places] = label_colours(codes)
+    table[places] = label_colors(codes)
     image = Image.fromarray(places[np.asarray(labels)].astype(np.uint8))
     image.putpalette(table.tobytes())
     image.save(path_text(path), format="PNG", optimize=True)
 
 
 def draw_overlay(
-    image: Any, labels: Any, names: Sequence[str], colours: Sequence[Colour], opacity: float = 0.5
+    image: Any, labels: Any, names: Sequence[str], colors: Sequence[Color], opacity: float = 0.5
 ) -> Pixels:
-    """Draw labels over an image, with a legend of those that occur below.
+    """Draw labels over an image, with a legend below.
 
     Parameters
     ----------
     image : uint8 array of shape (height, width, 3)
         The image.
     labels : int array of shape (height, width)
-        The number of the label of each pixel, −1 for none.
-    names, colours : sequences
-        Names and colours of the labels.
+        Index of the label of each pixel, −1 for none.
+    names, colors : sequences
+        Names and colors of the labels.
     opacity : float, default=0.5
-        Weight of the colours against the image.
+        Weight of the colors relative to the image.
 
     Returns
     -------
@@ -391,7 +392,7 @@ def draw_overlay(
     """
     places = np.asarray(labels)
     known = places >= 0
-    table = np.asarray(colours, dtype=np.float64).reshape(-1, 3)
+    table = np.asarray(colors, dtype=np.float64).reshape(-1, 3)
     picture = np.asarray(image, dtype=np.float64).copy()
     picture[known] = (1.0 - opacity) * picture[known] + opacity * table[places[known]]
     border = np.zeros(places.shape, dtype=bool)
@@ -399,12 +400,12 @@ def draw_overlay(
     border[:, 1:] |= places[:, 1:] != places[:, :-1]
     picture[border] = 255.0
     found = np.unique(places[known])
-    legend = _draw_legend(places.shape[1], [names[k] for k in found], [colours[k] for k in found])
+    legend = _draw_legend(places.shape[1], [names[k] for k in found], [colors[k] for k in found])
     return np.vstack([picture.round().astype(np.uint8), legend])
 
 
-def _draw_legend(width: int, names: Sequence[str], colours: Sequence[Colour]) -> Pixels:
-    """Draw swatches with names, in as many lines as the width needs."""
+def _draw_legend(width: int, names: Sequence[str], colors: Sequence[Color]) -> Pixels:
+    """Draw swatches with names, in as many lines as needed."""
     require_vision()
     from PIL import Image, ImageDraw, ImageFont
 
@@ -419,7 +420,7 @@ def _draw_legend(width: int, names: Sequence[str], colours: Sequence[Colour]) ->
         x += needed
     image = Image.new("RGB", (width, y + line), (255, 255, 255))
     pen = ImageDraw.Draw(image)
-    for name, colour, (left, top) in zip(names, colours, places, strict=True):
-        pen.rectangle((left, top + margin, left + swatch, top + margin + swatch), fill=colour, outline=(60, 60, 60))
+    for name, color, (left, top) in zip(names, colors, places, strict=True):
+        pen.rectangle((left, top + margin, left + swatch, top + margin + swatch), fill=color, outline=(60, 60, 60))
         pen.text((left + swatch + 4, top + margin - 1), name, fill=(30, 30, 30), font=font)
     return np.array(image)

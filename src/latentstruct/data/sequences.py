@@ -1,4 +1,4 @@
-"""Sequences with tracks: letters, and what else is known of each position."""
+"""Sequences with tracks: letters and further data per position."""
 
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, NamedTuple
@@ -24,13 +24,13 @@ class SequenceTracks(NamedTuple):
     Attributes
     ----------
     letters : str
-        One letter for each position; lower case counts as upper case (in ASCII).
+        One letter per position; case is ignored (in ASCII).
     structure : str, optional
-        Secondary structure, one letter for each position (for instance H, E and L).
+        Secondary structure, one letter per position (for instance H, E and L).
     accessibility : str, optional
-        Class of solvent accessibility, one letter for each position.
+        Class of solvent accessibility, one letter per position.
     profile : ndarray of shape (L, P), optional
-        Numbers for each position, as the scores of the 20 amino acids in a PSI-BLAST profile.
+        Numbers per position, such as the scores of the 20 amino acids in a PSI-BLAST profile.
     """
 
     letters: str
@@ -48,7 +48,7 @@ class AlignmentInput(NamedTuple):
     Attributes
     ----------
     a, b : SequenceTracks or str
-        The sequences; a plain string stands for one without further tracks.
+        The sequences; a plain string is a sequence without further tracks.
     """
 
     a: SequenceTracks | str
@@ -78,7 +78,7 @@ def check_sequence(value: Any, name: str) -> SequenceTracks:
 
 
 def upper_letters(letters: str) -> str:
-    """Return letters in upper case, those outside ASCII as they are: some of these have several letters there."""
+    """Return letters in upper case, those outside ASCII unchanged, because some have several letters in upper case."""
     return letters.translate(_UPPER)
 
 
@@ -117,7 +117,7 @@ def check_matches(y: Any, name: str, sizes: tuple[int, int] | None = None) -> Ma
     if len(wrong):
         first, second = (tuple(matches[wrong[0] + t].tolist()) for t in (0, 1))
         got = Description(f"{second} after {first}")
-        raise InputError(name, got, "matches with increasing positions in both sequences, none of which cross")
+        raise InputError(name, got, "matches with increasing positions in both sequences, without crossings")
     for side, size in enumerate(sizes or ()):
         if matches[0, side] < 0 or matches[-1, side] >= size:
             found = matches[0, side] if matches[0, side] < 0 else matches[-1, side]
@@ -128,6 +128,6 @@ def check_matches(y: Any, name: str, sizes: tuple[int, int] | None = None) -> Ma
 
 
 def count_hits(truth: Matches, found: Matches, tolerance: int) -> int:
-    """Return how many matches (i, j) of the truth have a match (i, j') with |j' − j| ≤ tolerance among those found."""
+    """Count the true matches (i, j) with a predicted match (i, j') and |j' − j| ≤ tolerance."""
     _, places, others = np.intersect1d(truth[:, 0], found[:, 0], assume_unique=True, return_indices=True)
     return int((np.abs(truth[places, 1] - found[others, 1]) <= tolerance).sum())

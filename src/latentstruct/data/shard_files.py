@@ -1,4 +1,4 @@
-"""Files of prepared examples: a list of them, and arrays that are read into memory and checked."""
+"""Files of prepared examples: their manifest, and arrays that are read into memory and validated."""
 
 import errno
 import math
@@ -33,7 +33,7 @@ MEGABYTE = 2**20
 
 
 class Shard(msgspec.Struct, forbid_unknown_fields=True):
-    """One file of prepared examples as the manifest lists it."""
+    """One file of prepared examples as listed in the manifest."""
 
     file: str
     n_examples: int
@@ -56,7 +56,7 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Mark(msgspec.Struct):
-    """What tells our data.json from files of others that have this name."""
+    """Keys that distinguish a data.json of this library from other files of that name."""
 
     format: str = ""
 
@@ -77,17 +77,17 @@ def checked_folder(folder: Any) -> Path:
 
 
 def check_megabytes(value: Any, name: str, least: float) -> None:
-    """Raise unless a size in megabytes is a number of at least `least`."""
+    """Raise unless a size in megabytes is at least `least`."""
     real(least, closed="left").check(value, name)
 
 
 def is_prepared(folder: str | PathLike[str]) -> bool:
-    """Tell whether a folder holds prepared data."""
+    """Return whether a folder holds prepared data."""
     return (Path(folder) / MANIFEST).is_file()
 
 
 def is_ours(folder: Path) -> bool:
-    """Tell whether the data.json of a folder says that it lists prepared data, so that it may be replaced."""
+    """Return whether the data.json of a folder is one of prepared data, which may be replaced."""
     try:
         return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Mark).format == FORMAT
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -137,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_header(path: Path, content: NDArray[np.uint8]) -> tuple[Mapping[str, _Entry], int]:
-    """Return what the bytes of a safetensors file tell of its arrays, and where the bytes of these begin."""
+    """Return the header of a safetensors file, and the start of the arrays in bytes."""
     length = int.from_bytes(content[:8].tobytes(), "little")
     if length > min(LARGEST_HEADER, len(content) - 8):
         got, expected = f"a length of {length} bytes", f"a header within the {len(content)} bytes of the file"
@@ -151,7 +151,7 @@ def read_header(path: Path, content: NDArray[np.uint8]) -> tuple[Mapping[str, _E
 
 
 def array_of(path: Path, name: str, entry: _Entry, content: NDArray[np.uint8], begin: int) -> NDArray[Any]:
-    """Return one array on the bytes of a file, having checked that it lies within them."""
+    """Return one array as a view of the bytes of a file, after checking its bounds."""
     kind = TYPES.get(entry.dtype)
     first, stop = entry.data_offsets
     if kind is None or len(entry.shape) > MOST_AXES or not all(0 <= length <= len(content) for length in entry.shape):

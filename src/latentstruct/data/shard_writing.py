@@ -60,7 +60,7 @@ def folder_to_write(folder: Any) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep others from writing to a folder at the same time, where the file system has locks."""
+    """Lock a folder against concurrent writers, if the file system has locks."""
     with ExitStack() as stack:
         try:
             stack.enter_context(file_lock(folder / LOCK, wait=False))
@@ -72,17 +72,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def require_storable(task: BaseTask) -> None:
-    """Raise unless a task can write its examples to files, and be made again from what it learned."""
+    """Raise unless a task can write its examples to files, and can be restored from what it learned."""
     if not (isinstance(task, BaseTask) and defines(task, "pack") and task.tags.storable):
         expected = f"one whose examples can be stored in files ({', '.join(packing_tasks())})"
-        raise InputError("task", task, expected, "A task of your own defines pack and unpack.")
+        raise InputError("task", task, expected, "A custom task must define pack and unpack.")
     if defines(task, "state") and not defines(task, "restore"):
         got = Description(f"{type(task).__name__} with state only")
         raise InputError("task", got, "one that defines both state and restore")
 
 
 def require_small_tables(task: BaseTask) -> None:
-    """Raise if what a task learned would be refused when the data are opened."""
+    """Raise if what a task learned is too large to be opened again."""
     from latentstruct.persistence.models import check_tables
 
     try:
@@ -100,14 +100,14 @@ def packing_tasks() -> list[str]:
 
 
 def is_own(task: BaseTask) -> bool:
-    """Tell whether a task is the user's own, so that no file can name it."""
+    """Return whether a task is defined by the user, so that no file can name it."""
     from latentstruct.persistence.models import in_library
 
     return not in_library(task)
 
 
 def has_learned(task: BaseTask) -> bool:
-    """Tell whether a task knows its labels and number of features."""
+    """Return whether a task knows its labels and number of features."""
     try:
         return hasattr(task, "n_features") and (not defines(task, "state") or task.state() is not None)
     except AttributeError:
@@ -115,7 +115,7 @@ def has_learned(task: BaseTask) -> bool:
 
 
 def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
-    """Return a function that gives the checked blocks anew each time it is called."""
+    """Return a function that iterates over the checked blocks each time it is called."""
     if isinstance(blocks, str | bytes | Mapping) or not (callable(blocks) or hasattr(blocks, "__iter__")):
         raise InputError("blocks", blocks, "an iterable of pairs (X, Y), or a function that returns one")
     once = not callable(blocks) and iter(blocks) is blocks
@@ -142,14 +142,14 @@ def repeatable(blocks: Any) -> Callable[[], Iterator[tuple[Any, Any]]]:
         if not found:
             if empty is None:
                 raise InputError("blocks", blocks, "at least one pair (X, Y)")
-            # What is wrong with no examples at all is for the task to say.
+            # The task raises the error for an empty data set.
             yield empty
 
     return again
 
 
 def learn(task: BaseTask, again: Callable[[], Iterator[tuple[Any, Any]]]) -> None:
-    """Let a task look at all blocks."""
+    """Let a task learn from all blocks."""
     if defines(task, "learn_blocks"):
         task.learn_blocks(_with_outputs(again()))
         return
@@ -168,7 +168,7 @@ def _with_outputs(blocks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]
 def write_shards(
     folder: Path, task: BaseTask, blocks: Iterator[tuple[Any, Any]], goal: float
 ) -> tuple[list[Shard], bool]:
-    """Write blocks, put together or divided to files of about `goal` bytes; tell whether they have outputs."""
+    """Write blocks, joined or divided, to files of about `goal` bytes; return whether they have outputs."""
     shards: list[Shard] = []
     waiting: list[tuple[Any, Any]] = []
     labelled: bool | None = None
@@ -198,7 +198,7 @@ def write_shards(
 def _write_joined(
     folder: Path, task: BaseTask, blocks: list[tuple[Any, Any]], first: int, examples_each: float
 ) -> list[Shard]:
-    """Write the examples of some blocks to as many files as they need."""
+    """Write the examples of some blocks to one or more files."""
     X = _joined([x for x, _ in blocks])
     Y = None if blocks[0][1] is None else _joined([y for _, y in blocks])
     n_examples = length_of(X)
@@ -206,10 +206,10 @@ def _write_joined(
     bounds = np.linspace(0, n_examples, n_files + 1).round().astype(int).tolist()
     shards = []
     for k, (start, stop) in enumerate(pairwise(bounds)):
-        # Errors name examples by their place in what is prepared at once.
+        # Errors name examples by their position in the block that is prepared.
         batch = task.prepare(part_of(X, start, stop), None if Y is None else part_of(Y, start, stop))
         arrays = {name: np.ascontiguousarray(array) for name, array in task.pack(batch).items()}
-        # What could not be read again is found here, not days later.
+        # Data that cannot be read again must fail here, not days later.
         task.unpack(arrays)
         shards.append(_write_shard(folder, arrays, first + k, batch.n_examples))
     return shards
@@ -221,7 +221,7 @@ def _joined(parts: list[Any]) -> Any:
         return parts[0]
     if any(issparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
-    # Tables of other libraries may list their columns, not their rows.
+    # Tables of other libraries may iterate over columns instead of rows.
     parts = [np.asarray(part) if len(getattr(part, "shape", ())) > 1 else part for part in parts]
     arrays = all(isinstance(part, np.ndarray) for part in parts)
     if arrays and len({(part.shape[1:], part.dtype.kind) for part in parts}) == 1:
@@ -230,7 +230,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_examples: int) -> Shard:
-    """Write one file; its name tells its contents, so that no file of an earlier data set is touched."""
+    """Write one file. Its name contains its checksum, so that no file of an earlier data set is overwritten."""
     raw = save(arrays)
     digest = hashlib.sha256(raw).hexdigest()
     name = f"shard-{number:05d}-{digest[:16]}.safetensors"
@@ -240,7 +240,7 @@ def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_e
 
 
 def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
-    """Return the contents of data.json; raise if a task or what is kept beside the examples does not fit into it."""
+    """Return the contents of data.json; raise if the task or `extra` cannot be written as JSON."""
     from latentstruct import __version__
     from latentstruct.persistence.models import encode
 
@@ -254,7 +254,7 @@ def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: A
 
 
 def finish(folder: Path, task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> None:
-    """Write the manifest, with which the new data set takes the place of an earlier one."""
+    """Write the manifest, which makes the new data set replace an earlier one."""
     raw = manifest_bytes(task, shards, labelled, extra)
     with output_errors(folder):
         replace_files({folder / MANIFEST: [raw]})

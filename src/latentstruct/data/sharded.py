@@ -1,4 +1,4 @@
-"""Examples on disk, prepared once and read into memory part by part, so that they need not fit into it."""
+"""Examples on disk, prepared once and read one file at a time, so that they need not fit into memory."""
 
 import hashlib
 import os
@@ -55,16 +55,16 @@ __all__ = ["ShardedData"]
 
 
 class LazyBatches(Sequence[Any]):
-    """The prepared batches of a data set: each is opened when it is asked for, and a few stay open.
+    """The prepared batches of a data set, opened on access; a few stay open.
 
     Parameters
     ----------
     open_batch : function of int
-        Opens one.
+        Opens one batch.
     n_bytes : list of int
-        Bytes of each.
+        Bytes of each batch.
     most_bytes : float
-        Bytes of those that stay open, besides those that are in use.
+        Maximum bytes of batches that stay open when not in use.
     """
 
     def __init__(self, open_batch: Callable[[int], Any], n_bytes: Sequence[int], most_bytes: float) -> None:
@@ -98,23 +98,23 @@ class LazyBatches(Sequence[Any]):
 class ShardedData:
     """A folder of prepared examples that need not fit into memory.
 
-    Estimators take it in the place of X and Y: ``model.fit(data)``, ``model.predict(data)``, ``model.score(data)``. The
-    files are read into memory one after the other; a file of 16 MB takes a few times as much while it is worked on.
-    A file that was changed or cut short is refused when it is read.
+    Estimators accept it instead of X and Y: ``model.fit(data)``, ``model.predict(data)``, ``model.score(data)``. The
+    files are read into memory one after the other; a file of 16 MB needs a few times its size while it is processed.
+    A file that was modified or truncated raises FormatError when it is read.
 
     Parameters
     ----------
     folder : path
-        What `write` or ``latentstruct prepare`` wrote.
+        Folder written by `write` or ``latentstruct prepare``.
     task : Task, optional
-        Needed for a task of your own: an equal task that has learned or that defines ``restore``.
+        Needed for a custom task: an equal task that has learned or that defines ``restore``.
     open_mb : float, default=32
-        Megabytes of files that stay in memory between two uses.
+        Maximum megabytes of files that stay in memory between uses.
 
     Attributes
     ----------
     task : Task
-        What the examples were prepared with, and what it learned.
+        The task that prepared the examples, with what it learned.
     sizes : list of int
         Number of examples of each file.
     n_examples : int
@@ -122,11 +122,11 @@ class ShardedData:
     labelled : bool
         Whether the true outputs are known.
     batches : sequence of batches
-        Opened when they are asked for.
+        Opened on access.
     digest : str
         A checksum of the task and of all examples.
     extra : object
-        What was kept beside the examples.
+        Additional data stored with the examples.
 
     Examples
     --------
@@ -173,14 +173,14 @@ class ShardedData:
         return _reopened, (type(self), self.folder, self._own_task, self.open_mb, self.digest)
 
     def open(self, number: int, task: "BaseTask | None" = None) -> Batch:
-        """Return one batch of prepared examples, freshly read and checked.
+        """Return one batch of prepared examples, read from disk and validated.
 
         Parameters
         ----------
         number : int
-            Which file, from 0.
+            Index of the file.
         task : Task, optional
-            Unpacks the arrays; by default that of the data.
+            The task that unpacks the arrays; by default that of the data.
         """
         shard = self._shards[number]
         path = self.folder / shard.file
@@ -199,24 +199,24 @@ class ShardedData:
         return batch
 
     def batches_for(self, task: "BaseTask") -> LazyBatches:
-        """Return the batches as another task sees them, which must have learned the same.
+        """Return the batches for another task that has learned the same.
 
         Parameters
         ----------
         task : Task
-            One whose parameters differ in nothing that prepared examples depend on.
+            A task that differs only in parameters on which prepared examples do not depend.
         """
         sizes = [shard.n_bytes for shard in self._shards]
         return LazyBatches(lambda number: self.open(number, task), sizes, self.open_mb * MEGABYTE)
 
     def verify(self) -> None:
-        """Read all files and raise a FormatError if one of them is not what was written."""
+        """Read all files and raise a FormatError if one of them was modified."""
         self._verified.clear()
         for number in range(len(self._shards)):
             self.open(number)
 
     def _read(self, number: int) -> dict[str, NDArray[Any]]:
-        """Return the arrays of one file, read into memory: a mapped file that is cut short would end the process."""
+        """Return the arrays of one file, read into memory: truncating a memory-mapped file would crash the process."""
         shard = self._shards[number]
         path = self.folder / shard.file
         with opened(path) as file:
@@ -248,21 +248,21 @@ class ShardedData:
         shard_mb: float = 16.0,
         extra: Any = None,
     ) -> "ShardedData":
-        """Prepare examples block by block and write them to a folder; they are never all in memory.
+        """Prepare examples block by block and write them to a folder, never all of them in memory.
 
         Parameters
         ----------
         folder : path
-            Made if needed. An earlier data set there stays whole until the new one is complete, and is then replaced.
+            Created if needed. An earlier data set there is replaced when the new one is complete.
         task : Task
-            The structure. One that has not learned yet looks at all blocks first; it is not changed.
+            The structure. A task that has not learned yet learns from all blocks first; it is not modified.
         blocks : iterable of pairs (X, Y), or function that returns one
-            The examples, some hundreds or thousands at a time; Y is None where outputs are not known. For a task that
-            has not learned they are gone through twice: give a list, or a function such as a generator function.
+            The examples, some hundreds or thousands at a time; Y is None if outputs are unknown. For a task that
+            has not learned they are iterated over twice: pass a list, or a function such as a generator function.
         shard_mb : float, default=16
-            Megabytes of a file. Blocks are put together or divided to come near it.
+            Approximate megabytes of a file. Blocks are joined or divided accordingly.
         extra : JSON-able, optional
-            Kept beside the examples, for instance the state of a feature extractor.
+            Stored with the examples, for instance the state of a feature extractor.
 
         Returns
         -------
@@ -277,7 +277,7 @@ class ShardedData:
             task = copied(task)
             learn(task, again)
         require_small_tables(task)
-        # What does not fit into the list is found before the work, not after it.
+        # Fail before the work, not after it, if the manifest cannot be written.
         manifest_bytes(task, [], False, extra)
         path.mkdir(parents=True, exist_ok=True)
         with locked(path):
@@ -285,7 +285,7 @@ class ShardedData:
                 shards, labelled = write_shards(path, task, again(), shard_mb * MEGABYTE)
                 finish(path, task, shards, labelled, extra)
             finally:
-                # Whether the new data set took the place of an earlier one is told by the list that is there now.
+                # The present manifest determines whether the new data set has replaced an earlier one.
                 remove_others(path, _files_in_use(path) | {LOCK})
         return cls(path, task if is_own(task) else None)
 
@@ -293,7 +293,7 @@ class ShardedData:
 def _reopened(
     cls: type[ShardedData], folder: Path, task: "BaseTask | None", open_mb: float, digest: str
 ) -> ShardedData:
-    """Open data that were sent here by their name, if they are still the same."""
+    """Open data that were sent by their path, if they are unchanged."""
     data = cls(folder, task, open_mb)
     if data.digest != digest:
         got, expected = Description(f"the checksum {data.digest[:16]}"), f"the checksum {digest[:16]}"
@@ -302,7 +302,7 @@ def _reopened(
 
 
 def _files_in_use(folder: Path) -> set[str]:
-    """Return the files of the data set that is there; all files if that cannot be told."""
+    """Return the files of the data set in the folder; all files if that is unknown."""
     if not is_prepared(folder):
         return set()
     try:
@@ -329,7 +329,7 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
                 check_tables(state)
             found.restore(state)
         if getattr(found, "n_features", None) is None:
-            raise ValueError("its task has learned nothing")
+            raise ValueError("its task has not learned")
         if type(found).__name__ != manifest.task or not found.tags.storable:
             raise ValueError(f"its task is {type(found).__name__}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:

@@ -12,9 +12,9 @@ from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
 
 SEPARATOR = " "
-"""Between the parts of an artificial label; it is in no label of a treebank."""
+"""Separator of the parts of an artificial label; labels of treebanks do not contain it."""
 NO_BREAK_SPACES = r"\u00a0\u2007\u202f"
-"""The whitespace that may stand within words, between the digits of a number for instance, as a pattern has it."""
+"""Whitespace that is allowed within words, for instance between digits, as a regular expression."""
 MOST_SHOWN = 60
 
 _WORD = re.compile(rf"[\S{NO_BREAK_SPACES}]+")
@@ -64,20 +64,20 @@ def check_tree(tree: object, name: str = "tree") -> None:
     Parameters
     ----------
     tree : object
-        What is to be checked.
+        Value to check.
     name : str
-        How messages call it.
+        Parameter name for error messages.
     """
     stack: list[object] = [tree]
     while stack:
         node = stack.pop()
         if not isinstance(node, Tree):
-            expected = "made of Tree(label, children) whose children are trees, or one word"
+            expected = "built of Tree(label, children) whose children are trees, or one word"
             raise InputError(name, Description(f"{_shown(node)} of type {type(node).__name__}"), expected)
         _check_text(node.label, name, "labels")
         if not isinstance(node.children, tuple) or not node.children:
             got = Description(f"{_shown(node.children)} as children of {show(node.label)}")
-            raise InputError(name, got, "made of nodes whose children are a tuple of at least one tree or word")
+            raise InputError(name, got, "built of nodes whose children are a tuple of at least one tree or word")
         if is_preterminal(node):
             _check_text(node.children[0], name, "words")
         else:
@@ -90,9 +90,9 @@ def _shown(value: object) -> str:
 
 
 def is_plain(text: object) -> bool:
-    """Return whether something may be a label or a word: text that is not empty and holds no whitespace.
+    """Return whether something may be a label or a word: nonempty text without whitespace.
 
-    No-break spaces may stand between its other characters.
+    No-break spaces are allowed between other characters.
     """
     return isinstance(text, str) and _WORD.fullmatch(text) is not None and text.strip() == text
 
@@ -121,7 +121,7 @@ def constituents(tree: Tree) -> list[Constituent]:
     """Return the labelled spans of all nodes but preterminals and artificial ones, in preorder, the root included."""
     found: list[Constituent] = []
     position = 0
-    # A number on the stack tells which of the constituents found ends here.
+    # A number on the stack is the index of the constituent that ends here.
     stack: list[Tree | int] = [tree]
     while stack:
         node = stack.pop()
@@ -140,7 +140,7 @@ def constituents(tree: Tree) -> list[Constituent]:
 def plain_label(label: str) -> str:
     """Return a label of a treebank without functions and references: what follows the first ``-`` or ``=`` is dropped.
 
-    Labels that begin with ``-``, such as ``-NONE-`` and ``-LRB-``, stay whole.
+    Labels that begin with ``-``, such as ``-NONE-`` and ``-LRB-``, are not changed.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ def plain_label(label: str) -> str:
 
 
 def is_artificial(label: str) -> bool:
-    """Return whether a label was made by `binarise`."""
+    """Return whether a label was created by `binarize`."""
     return SEPARATOR in label
 
 
 def _rebuilt(tree: Tree, make: Callable[[str, tuple[Tree, ...]], tuple[Tree, ...]]) -> Tree:
-    """Return the tree with every node above preterminals replaced by make(label, new children), from below."""
+    """Return the tree with every node above preterminals replaced by make(label, new children), bottom up."""
     done: list[tuple[Tree, ...]] = []
     stack: list[tuple[Tree, bool]] = [(tree, False)]
     while stack:
@@ -191,40 +191,40 @@ def _binary_node(label: str, children: tuple[Tree, ...], markov: int | None) -> 
     names = [child.label for child in children]
     node = children[-1]
     for at in range(len(children) - 2, 0, -1):
-        told = names[0 if markov is None else max(0, at - markov) : at]
-        node = Tree(SEPARATOR.join([label, *told, "…"]), (children[at], node))
+        before = names[0 if markov is None else max(0, at - markov) : at]
+        node = Tree(SEPARATOR.join([label, *before, "…"]), (children[at], node))
     return (Tree(label, (children[0], node)),)
 
 
-def binarise(tree: Tree, markov: int | None = None) -> Tree:
-    """Return the tree with at most two children a node, by artificial nodes from left to right.
+def binarize(tree: Tree, markov: int | None = None) -> Tree:
+    """Return the tree with at most two children per node, using artificial nodes from left to right.
 
     A node A over B₁ … B_m with m > 2 becomes A over B₁ and an artificial node that stands for the rest, which is over
-    B₂ and the next rest, and so on. The artificial label tells A and the children that came before, all of them or the
-    last `markov` of them. It holds spaces, as no label of a treebank does, so that `debinarise` is the exact inverse.
+    B₂ and the next rest, and so on. The artificial label contains A and the preceding children, all of them or the
+    last `markov` of them. It contains spaces, unlike labels of treebanks, so that `debinarize` is the exact inverse.
 
     Parameters
     ----------
     tree : Tree
-        A tree as `check_tree` wants it.
+        A tree that `check_tree` accepts.
     markov : int, optional
-        How many of the children before an artificial label tells; all by default, so that the binary rules allow no
-        other rows of children than those seen.
+        Number of preceding children in an artificial label; all by default, so that the binary rules allow no
+        other sequences of children than those seen.
 
     Examples
     --------
     >>> tree = Tree("S", (Tree("a", ("x",)), Tree("b", ("y",)), Tree("c", ("z",))))
-    >>> binarise(tree, markov=1).children[1].label
+    >>> binarize(tree, markov=1).children[1].label
     'S a …'
-    >>> debinarise(binarise(tree)) == tree
+    >>> debinarize(binarize(tree)) == tree
     True
     """
     (integer(0) | None).check(markov, "markov")
     return _rebuilt(tree, lambda label, children: _binary_node(label, children, markov))
 
 
-def debinarise(tree: Tree) -> Tree:
-    """Undo `binarise`: artificial nodes give way to their children."""
+def debinarize(tree: Tree) -> Tree:
+    """Undo `binarize`: replace artificial nodes by their children."""
     return _rebuilt(tree, lambda label, children: children if is_artificial(label) else (Tree(label, children),))
 
 
@@ -241,10 +241,10 @@ def unary_chain(tree: Tree) -> tuple[list[str], Tree]:
 
 
 def without_unary_cycles(tree: Tree) -> Tree:
-    """Return the tree without chains of single children that come back to a label: A over B over A is A.
+    """Return the tree without chains of single children that return to a label: A over B over A is A.
 
-    Afterwards no two nodes above preterminals have the same label and the same words. A tag counts as another label
-    than that of a node above tags, even if it is spelled alike.
+    Afterwards no two nodes above preterminals have the same label and the same words. A tag is a different label
+    from that of a node above tags, even if the text is the same.
     """
     done: list[Tree] = []
     stack: list[tuple[Tree, list[str] | None]] = [(tree, None)]
@@ -265,7 +265,7 @@ def without_unary_cycles(tree: Tree) -> Tree:
 
 
 def _acyclic(labels: list[str]) -> list[str]:
-    """Return the labels with every way back to an earlier one cut out."""
+    """Return the labels without cycles back to an earlier one."""
     places: dict[str, int] = {}
     kept: list[str] = []
     for label in labels:

@@ -1,4 +1,4 @@
-"""Loaders of real data sets from a folder of the user's."""
+"""Loaders of data sets from a local folder."""
 
 from latentstruct.datasets.home import data_home
 from latentstruct.datasets.images import (

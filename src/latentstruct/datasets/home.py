@@ -1,4 +1,4 @@
-"""The folder that holds the data sets, and what all loaders do: find files, open archives, check arrays."""
+"""The folder of the data sets, and shared parts of loaders: finding files, opening archives, checking arrays."""
 
 import inspect
 import os
@@ -12,15 +12,13 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.npz import load_arrays
 from latentstruct.io.text import open_unpacked
 
 ENVIRONMENT_VARIABLE = "LATENTSTRUCT_DATA"
-CURE = "fetch the file again"
 LARGEST_ARCHIVE, MOST_FILES = 2**28, 10_000
-"""Bytes of all members that are read of an archive, and their number."""
+"""Largest total size of the members that are read from an archive, and their largest number."""
 
 Home = str | os.PathLike[str] | None
 P = ParamSpec("P")
@@ -28,15 +26,15 @@ T = TypeVar("T", covariant=True)
 
 _DATA_HOME = """
     data_home : str or path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA``.
 """
 _RAISES = """
     Raises
     ------
     InputError
-        If there is no data home or no such file in it.
+        If there is no data home.
     FormatError
-        If a file is damaged or not of this format, also when what is decoded later is damaged.
+        If a file is missing, damaged or of another format; for data that are decoded on access, also then.
     """
 
 
@@ -47,7 +45,7 @@ class Loader(Protocol[P, T]):
 
 
 def loader(*files: str) -> Callable[[Callable[Concatenate[list[Path], P], T]], Loader[P, T]]:
-    """Make a loader of a function of the paths of files in the data home, and add to its docstring what all share."""
+    """Make a loader from a function of the paths of files in the data home, and extend its docstring."""
 
     def decorate(read: Callable[Concatenate[list[Path], P], T]) -> Loader[P, T]:
         @wraps(read)
@@ -70,12 +68,12 @@ def loader(*files: str) -> Callable[[Callable[Concatenate[list[Path], P], T]], L
 
 
 def data_home(path: Home = None) -> Path:
-    """Return the folder that holds the data sets.
+    """Return the folder of the data sets.
 
     Parameters
     ----------
     path : str or path, optional
-        The folder; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+        The folder; by default the environment variable ``LATENTSTRUCT_DATA``.
 
     Returns
     -------
@@ -87,41 +85,31 @@ def data_home(path: Home = None) -> Path:
     InputError
         If no folder is given or it does not exist.
     """
-    if path is not None and not isinstance(path, str | os.PathLike):
-        raise InputError(f"data_home is {show(path)}; expected a string or a path: give the folder's name")
-    given = os.environ.get(ENVIRONMENT_VARIABLE) if path is None else os.fspath(path)
-    if not given:
-        raise InputError(
-            f"no data home is given and the environment variable {ENVIRONMENT_VARIABLE} is not set; expected the "
-            f"folder that holds the data sets: give data_home or set {ENVIRONMENT_VARIABLE}"
-        )
-    home = Path(os.path.expanduser(given))
-    if not os.path.isdir(home):
-        source = f"the environment variable {ENVIRONMENT_VARIABLE}" if path is None else "data_home"
-        raise InputError(
-            f"the data home {show(given, 200)} is not a folder; expected the folder that holds the data sets: correct "
-            f"{source}"
-        )
+    given = os.environ.get(ENVIRONMENT_VARIABLE) if path is None else path
+    home = Path(given).expanduser() if isinstance(given, str | os.PathLike) and given else None
+    if home is None or not os.path.isdir(home):
+        got = Description(f"{ENVIRONMENT_VARIABLE}={given}") if path is None and given else given
+        raise InputError("data_home", got, f"a folder, or None if {ENVIRONMENT_VARIABLE} is the path of a folder")
     return home
 
 
 def dataset_file(home: Home, relative: str) -> Path:
-    """Return the path of an existing file in the data home; if its name ends in [.gz], of the file or its gzip."""
+    """Return the path of a file in the data home; if its name ends in [.gz], of the file or its gzip."""
     folder, plain = data_home(home), relative.removesuffix("[.gz]")
     path = folder / plain
     if plain != relative and not path.is_file():
         path = folder / (plain := f"{plain}.gz")
     if not os.path.isfile(path):
-        raise InputError(f"{path} does not exist; expected the data set there: put the file {plain} there")
+        raise FormatError(path, Description("no such file"), "a file of the data set")
     return path
 
 
 def read_archive(
     path: Path, wanted: Callable[[str], bool], expected: str, largest: int = LARGEST_ARCHIVE
 ) -> dict[str, bytes]:
-    """Return the members of a zip or gzip-compressed tar archive that are wanted, in the order of their names.
+    """Return the wanted members of a zip or gzip-compressed tar archive, sorted by name.
 
-    Nothing is unpacked to disk. A member may have `largest` bytes; `expected` says in errors what the members are.
+    Nothing is unpacked to disk. A member may have `largest` bytes; `expected` describes the members in errors.
     """
     files: dict[str, bytes] = {}
     total = 0
@@ -131,20 +119,19 @@ def read_archive(
                 continue
             total += size
             if size > largest or total > LARGEST_ARCHIVE or len(files) >= MOST_FILES:
-                raise ValueError(f"{name} has {size} bytes and is number {len(files) + 1} of its kind")
+                raise ValueError(f"{name} has {size} bytes and is number {len(files) + 1}")
             files[name] = read()
     except Exception as error:
-        # A damaged archive fails in as many ways as the format and its compressions have parts.
+        # A damaged archive raises exceptions of many types.
         kind = "zip" if path.suffix == ".zip" else "gzip-compressed tar"
-        raise FormatError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); expected a complete {kind} archive with "
-            f"{expected}, up to {MOST_FILES} files of at most {largest} bytes: fetch it again"
-        ) from error
+        limits = f"up to {MOST_FILES} files of at most {largest} bytes"
+        expected = f"a complete {kind} archive with {expected}, {limits}"
+        raise FormatError(path, Description(f"{type(error).__name__}: {error}"), expected) from error
     return dict(sorted(files.items()))
 
 
 def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
-    """Yield names and sizes of the files of an archive, and functions that read them at once."""
+    """Yield names and sizes of the files of an archive, and functions that read them."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as packed:
             for info in packed.infolist():
@@ -158,28 +145,25 @@ def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
                 yield member.name.removeprefix("./"), member.size, content.read
 
 
-def read_whole_numbers(path: Path, dimensions: Mapping[str, int], expected: str) -> dict[str, NDArray[np.int64]]:
-    """Return arrays of whole numbers of a numpy archive, by name, with the numbers of dimensions they must have."""
+def read_integers(path: Path, dimensions: Mapping[str, int], expected: str) -> dict[str, NDArray[np.int64]]:
+    """Return arrays of integers of a NumPy archive by name; `dimensions` are their numbers of dimensions."""
     arrays: dict[str, NDArray[np.int64]] = {}
     try:
         for name, stored in load_arrays(path, dimensions).items():
             if stored.dtype.kind not in "iu":
-                raise ValueError(f"{name} has the type {stored.dtype}, not whole numbers")
+                raise ValueError(f"{name} has the type {stored.dtype}")
             arrays[name] = stored.astype(np.int64)
     except Exception as error:
-        # A damaged archive fails in as many ways as the zip and the array format have parts.
-        raise FormatError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); expected a numpy archive with whole numbers in "
-            f"{expected}: {CURE}"
-        ) from error
+        # A damaged archive raises exceptions of many types.
+        got = Description(f"{type(error).__name__}: {error}")
+        raise FormatError(path, got, f"a NumPy archive with integers in {expected}") from error
     for name, array in arrays.items():
         if array.ndim != dimensions[name]:
-            raise FormatError(f"{path}: {name} has {array.ndim} dimensions; expected {dimensions[name]}: {CURE}")
+            raise FormatError(path, Description(f"{array.ndim}"), f"{dimensions[name]} dimensions of {name}")
     return arrays
 
 
 def check_range(path: Path, name: str, values: NDArray[np.int64], top: int) -> None:
-    """Raise if values are not within 0 and the top."""
+    """Raise unless values are between 0 and `top`."""
     if values.min() < 0 or values.max() > top:
-        found = f"{path}: {name} has values from {values.min()} to {values.max()}"
-        raise FormatError(f"{found}; expected 0 to {top}: {CURE}")
+        raise FormatError(path, Description(f"{values.min()} to {values.max()}"), f"{name} from 0 to {top}")

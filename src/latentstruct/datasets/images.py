@@ -1,4 +1,4 @@
-"""Pictures: MNIST, handwritten words, MSRC version 2, animals with boxes around them, and snakes in grids."""
+"""Images: MNIST, handwritten words, MSRC version 2, animals with bounding boxes, and snakes in grids."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import ndimage
 from latentstruct.data.boxes import Boxes, check_boxes
 from latentstruct.data.images import ImageFiles
-from latentstruct.datasets.home import CURE, Home, check_range, loader, read_whole_numbers
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.datasets.home import Home, check_range, loader, read_integers
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.idx import read_idx
 from latentstruct.io.text import Source
 
@@ -23,9 +23,9 @@ SIDE = 28
 N_PIXELS, N_LETTERS = 128, 26
 N_SNAKE_LABELS = 11
 ANIMALS = ("bird", "cat", "cow", "dog", "sheep")
-"""Of the other animals of MSRC there are too few: 3 photographs show a horse."""
+"""MSRC has too few images of other animals: 3 photographs show a horse."""
 SMALLEST_REGION = 0.05
-"""Share of an animal's pixels below which a region is a part cut off by something in front, not another animal."""
+"""Fraction of the pixels of an animal below which a region is an occluded part of it, not another animal."""
 
 _WORDS = {"pixels": 2, "labels": 1, "lengths": 1, "folds": 1}
 _GRIDS = {"shapes": 2, "pixels": 2, "label_shapes": 2, "labels": 1}
@@ -38,7 +38,7 @@ class Mnist:
     Parameters
     ----------
     train_images, test_images : uint8 arrays of shape (n, 28, 28)
-        Grey values, 0 for the ground and 255 for full ink.
+        Gray values, 0 for the background and 255 for full ink.
     train_labels, test_labels : int64 arrays of shape (n,)
         The digits, 0 to 9.
     """
@@ -56,12 +56,12 @@ def load_mnist(paths: list[Path]) -> Mnist:
     """Load MNIST from the four idx files in ``mnist`` in the data home.
 
     They are ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte`` and
-    ``t10k-labels-idx1-ubyte``, each with ``.gz`` at the end or not.
+    ``t10k-labels-idx1-ubyte``, each optionally with ``.gz`` at the end.
 
     Returns
     -------
     Mnist
-        60 000 images to train on and 10 000 to test with.
+        60 000 training images and 10 000 test images.
     """
     return Mnist(*_read_digits(*paths[:2]), *_read_digits(*paths[2:]))
 
@@ -69,19 +69,18 @@ def load_mnist(paths: list[Path]) -> Mnist:
 def _read_digits(image_file: Path, label_file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the images and labels of one part."""
     images, labels = read_idx(image_file), read_idx(label_file)
-    if images.dtype != np.uint8 or images.shape[1:] != (SIDE, SIDE) or len(images) == 0:
-        raise FormatError(
-            f"{image_file} holds {images.dtype} values of shape {images.shape}; expected uint8 of shape (n, {SIDE}, "
-            f"{SIDE}): {CURE}"
-        )
-    if labels.dtype != np.uint8 or labels.shape != (len(images),):
-        raise FormatError(
-            f"{label_file} holds {labels.dtype} values of shape {labels.shape}; expected uint8 of shape "
-            f"({len(images)},) for the images: {CURE}"
-        )
-    if labels.max() > 9:
-        raise FormatError(f"{label_file} has the label {labels.max()}; expected 0 to 9: {CURE}")
-    return images, labels.astype(np.int64)
+    if len(images) == 0 or images.shape[1:] != (SIDE, SIDE):
+        raise _wrong_array(image_file, images, f"(n, {SIDE}, {SIDE})")
+    for path, array, shape in ((image_file, images, images.shape), (label_file, labels, (len(images),))):
+        if array.dtype != np.uint8 or array.shape != shape:
+            raise _wrong_array(path, array, str(shape))
+    digits = labels.astype(np.int64)
+    check_range(label_file, "labels", digits, 9)
+    return images, digits
+
+
+def _wrong_array(path: Path, array: NDArray[Any], shape: str) -> FormatError:
+    return FormatError(path, Description(f"{array.dtype} of shape {array.shape}"), f"uint8 of shape {shape}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +108,8 @@ class OcrLetters:
 def load_ocr_letters(paths: list[Path]) -> OcrLetters:
     """Load the handwritten words from ``ocr_letters/letters.npz`` in the data home.
 
-    The file holds the arrays ``pixels`` (n, 128), ``labels`` (n,), ``lengths`` (n_words,) and ``folds``
-    (n_words,) of whole numbers; the letters of a word are consecutive rows.
+    The file has the arrays ``pixels`` (n, 128), ``labels`` (n,), ``lengths`` (n_words,) and ``folds`` (n_words,) of
+    integers; the letters of a word are consecutive rows.
 
     Returns
     -------
@@ -118,19 +117,14 @@ def load_ocr_letters(paths: list[Path]) -> OcrLetters:
         The words.
     """
     (path,) = paths
-    pixels, labels, lengths, folds = read_whole_numbers(path, _WORDS, ", ".join(_WORDS)).values()
+    pixels, labels, lengths, folds = read_integers(path, _WORDS, ", ".join(_WORDS)).values()
     if pixels.shape != (len(labels), N_PIXELS):
-        raise FormatError(
-            f"{path}: pixels has the shape {pixels.shape}; expected {(len(labels), N_PIXELS)} for the {len(labels)} "
-            f"labels: {CURE}"
-        )
+        got = Description(f"shape {pixels.shape}")
+        raise FormatError(path, got, f"pixels of shape {(len(labels), N_PIXELS)}, one row per label")
     if len(lengths) == 0 or lengths.min() < 1 or lengths.max() > len(labels) or lengths.sum() != len(labels):
-        raise FormatError(
-            f"{path}: lengths does not divide the letters into words; expected {len(lengths)} positive lengths with "
-            f"the sum {len(labels)}: {CURE}"
-        )
+        raise FormatError(path, lengths, f"positive lengths with the sum {len(labels)}, the number of letters")
     if len(folds) != len(lengths):
-        raise FormatError(f"{path}: folds has {len(folds)} entries; expected {len(lengths)}, one a word: {CURE}")
+        raise FormatError(path, Description(f"{len(folds)}"), f"{len(lengths)} folds, one per word")
     for name, values, top in (("pixels", pixels, 1), ("labels", labels, N_LETTERS - 1), ("folds", folds, 127)):
         check_range(path, name, values, top)
     ends = np.cumsum(lengths)[:-1]
@@ -138,7 +132,7 @@ def load_ocr_letters(paths: list[Path]) -> OcrLetters:
 
 
 class _Lazy(Sequence[NDArray[Any]]):
-    """Images that are decoded when they are asked for."""
+    """Images that are decoded on access."""
 
     def __init__(self, read: Callable[[Any], NDArray[Any]], places: Sequence[Any]) -> None:
         self._read, self._places = read, places
@@ -155,16 +149,16 @@ class _Lazy(Sequence[NDArray[Any]]):
 
 @dataclass(frozen=True, eq=False)
 class Msrc:
-    """Photographs with a class for each pixel.
+    """Photographs with one class per pixel.
 
     Parameters
     ----------
     names : list of str
-        Names of the photographs such as 7_12_s; the number before the first underscore is that of its series.
+        Names of the photographs such as 7_12_s; the number before the first underscore is the series.
     images : sequence of uint8 arrays of shape (height, width, 3)
-        The photographs, decoded when they are asked for.
+        The photographs, decoded on access.
     labels : sequence of int64 arrays of shape (height, width)
-        The number of the class of each pixel, 0 for void; decoded when they are asked for.
+        The class of each pixel, 0 for void; decoded on access.
     classes : list of str
         The names of the classes, void first.
     """
@@ -184,25 +178,19 @@ def load_msrc(paths: list[Path]) -> Msrc:
     Returns
     -------
     Msrc
-        The photographs, whose pixels are read when they are asked for.
+        The photographs, whose pixels are read on access.
     """
     images, labels = map(ImageFiles, paths[:2])
     classes = _read_classes(Source.open(paths[2]))
     for one, other in ((images, labels), (labels, images)):
         missing = [name for name in one.names if name not in other]
         if missing:
-            raise FormatError(
-                f"{one.path} has {show(missing[0])}, but {other.path} does not; expected the same names in both: fetch "
-                "the archives again"
-            )
+            raise FormatError(other.path, Description("none"), f"an image {missing[0]} as in {one.path}")
 
     def read_labels(name: str) -> NDArray[np.int64]:
-        found = labels.labels(name, colours=False)
+        found = labels.labels(name, colors=False)
         if found.max() >= len(classes):
-            expected = f"at most {len(classes) - 1}, the last of the classes"
-            raise FormatError(
-                f"{labels.file(name)} has the label {found.max()}; expected {expected}: fetch the archive again"
-            )
+            raise FormatError(labels.file(name), found.max(), f"labels of at most {len(classes) - 1}, the last class")
         return found
 
     return Msrc(images.names, _Lazy(images.image, images.names), _Lazy(read_labels, labels.names), classes)
@@ -212,10 +200,10 @@ def _read_classes(source: Source) -> list[str]:
     classes: list[str] = []
     for parts in map(str.split, source.texts()):
         if parts and (len(parts) != 2 or parts[0] != str(len(classes))):
-            source.fail(f"found {show(' '.join(parts))}; expected {len(classes)} and the name of this class: {CURE}")
+            source.fail(" ".join(parts), f"{len(classes)} and the name of this class")
         classes += parts[1:]
     if len(classes) < 2:
-        raise FormatError(f"{source.name} has {len(classes)} classes; expected void and at least one: {CURE}")
+        raise FormatError(source.name, Description(f"{len(classes)} classes"), "void and at least one other class")
     return classes
 
 
@@ -228,9 +216,9 @@ class Photographs:
     names : list of str
         Names of the n photographs.
     images : sequence of n uint8 arrays of shape (height, width, 3)
-        The photographs, decoded when they are asked for.
+        The photographs, decoded on access.
     labels : list of str
-        The class of each.
+        The class of each photograph.
     boxes : list of n float64 arrays of shape (k, 4)
         x0, y0, x1, y1 of the animals in each, right and bottom exclusive, the largest first.
     """
@@ -244,7 +232,7 @@ class Photographs:
 
 
 class _Annotation(msgspec.Struct):
-    """One photograph in boxes.json."""
+    """A photograph in boxes.json."""
 
     file: str
     cls: str
@@ -259,40 +247,36 @@ def load_mammals(paths: list[Path], several: bool = False) -> Photographs:
     Parameters
     ----------
     several : bool, default=False
-        Whether to take photographs of several animals too.
+        Whether to include photographs of several animals.
 
     Returns
     -------
     Photographs
-        In the order of the file. Boxes are cut to the image.
+        The photographs in the order of the file. Boxes are clipped to the image.
     """
     path, files = paths[0], ImageFiles(paths[1])
     try:
         annotations = msgspec.json.decode(path.read_bytes(), type=list[_Annotation])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(
-            f"{path} cannot be read ({error}); expected a list of photographs with file, cls, size and boxes: fetch it "
-            "again"
-        ) from error
+        expected = "a list of photographs with file, cls, size and boxes"
+        raise FormatError(path, Description(str(error).replace("`", "")), expected) from error
     kept = [item for item in annotations if several or len(item.boxes) == 1]
     if not kept:
-        raise FormatError(f"{path} has no photographs of an animal; expected some: fetch it again")
+        raise FormatError(path, Description("none"), "photographs of one animal")
     names = [os.path.splitext(item.file)[0] for item in kept]
     for name in names:
         if name not in files:
-            raise FormatError(f"{path} has {show(name)}, but {files.path} does not: fetch both again")
-    boxes = [_inside(item, f"the boxes of {item.file} in {path}") for item in kept]
+            raise FormatError(files.path, Description("none"), f"an image {name} as in {path}")
+    boxes = [_inside(item, path) for item in kept]
     return Photographs(names, _Lazy(files.image, names), [item.cls for item in kept], boxes)
 
 
-def _inside(item: _Annotation, name: str) -> Boxes:
-    """Return the boxes of a photograph, cut to its size, the largest first."""
+def _inside(item: _Annotation, path: Path) -> Boxes:
+    """Return the boxes of a photograph, clipped to its size, the largest first."""
     try:
-        return _largest_first(check_boxes(np.clip(item.boxes or np.zeros((0, 4)), 0.0, 2 * item.size), name))
+        return _largest_first(check_boxes(np.clip(item.boxes or np.zeros((0, 4)), 0.0, 2 * item.size), item.file))
     except InputError as error:
-        raise FormatError(
-            f"{name} cannot be used ({error}); expected boxes in the image: fetch the file again"
-        ) from error
+        raise FormatError(path, item.boxes, f"boxes within the image {item.file}") from error
 
 
 def _largest_first(boxes: Boxes) -> Boxes:
@@ -301,32 +285,30 @@ def _largest_first(boxes: Boxes) -> Boxes:
 
 
 def load_msrc_animals(data_home: Home = None) -> Photographs:
-    """Load the photographs of MSRC version 2 that show birds, cats, cows, dogs or sheep, but not two of these.
+    """Load the photographs of MSRC version 2 that show birds, cats, cows, dogs or sheep, but only one of these classes.
 
     Parameters
     ----------
     data_home : str or path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA``.
 
     Returns
     -------
     Photographs
-        In the order of their names. Each connected region of the pixels of the class is an animal, unless it has less
-        than a twentieth of them: its box is the extent of the region. Animals in front of each other are one region.
+        The photographs in the order of their names. Each connected region of the pixels of the class is an animal if it
+        has at least a twentieth of them; its box is the extent of the region. Overlapping animals are one region.
 
     Raises
     ------
     InputError
-        If there is no data home or no such file in it.
+        If there is no data home.
     FormatError
-        If a file is damaged or they do not fit together, also when a damaged photograph is asked for.
+        If a file is missing or damaged, or files do not match; also when a damaged photograph is accessed.
     """
     data = load_msrc(data_home)
     missing = [animal for animal in ANIMALS if animal not in data.classes]
     if missing:
-        raise FormatError(
-            f"the classes of MSRC have no {show(missing[0])}; expected {', '.join(ANIMALS)}: fetch them again"
-        )
+        raise FormatError("classes.txt", Description(f"no {missing[0]}"), f"the classes {', '.join(ANIMALS)}")
     numbers = {data.classes.index(animal): animal for animal in ANIMALS}
     places, labels, boxes = [], [], []
     for place, pixels in enumerate(data.labels):
@@ -336,13 +318,13 @@ def load_msrc_animals(data_home: Home = None) -> Photographs:
             labels.append(numbers[present[0]])
             boxes.append(_region_boxes(pixels == present[0]))
     if not places:
-        raise FormatError("MSRC has no photograph of one animal's kind; expected some: fetch the archives again")
+        raise FormatError("MSRC", Description("none"), "photographs of animals of one class")
     names = [data.names[place] for place in places]
     return Photographs(names, _Lazy(data.images.__getitem__, places), labels, boxes)
 
 
 def _region_boxes(mask: NDArray[np.bool_]) -> Boxes:
-    """Return the extents of the connected regions of a mask that are not small against the whole."""
+    """Return the extents of the connected regions of a mask that are not relatively small."""
     regions, n_regions = ndimage.label(mask, np.ones((3, 3)))
     shares = np.bincount(regions.ravel(), minlength=n_regions + 1)[1:] / mask.sum()
     extents = [
@@ -355,12 +337,12 @@ def _region_boxes(mask: NDArray[np.bool_]) -> Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Snakes:
-    """Grids with a snake of ten cells each, whose colours tell the way to the next cell.
+    """Grids with one snake of ten cells each, whose colors indicate the direction to the next cell.
 
     Parameters
     ----------
     X_train, X_test : list of uint8 arrays of shape (height, width, 3)
-        The colours of the cells; blue is the background.
+        The colors of the cells; blue is the background.
     Y_train, Y_test : list of int64 arrays of shape (height, width)
         The labels: 0 for the background, 1 to 10 from one end of the snake to the other.
     """
@@ -377,18 +359,18 @@ class Snakes:
 def load_snakes(paths: list[Path]) -> Snakes:
     """Load the snakes from ``snakes/snakes.npz`` in the data home.
 
-    The file holds for train and test the arrays ``_shapes`` (n, 2) of the grids, ``_pixels`` (cells of all grids, 3),
+    The file has, for train and test, the arrays ``_shapes`` (n, 2) of the grids, ``_pixels`` (cells of all grids, 3),
     ``_label_shapes`` (n, 2) and ``_labels`` (all labels). Grids may be larger than their labels by the same number of
-    cells on all sides; this border is dropped.
+    cells on all sides; this border is removed.
 
     Returns
     -------
     Snakes
-        200 grids to train on and 100 to test with.
+        200 training grids and 100 test grids.
     """
     (path,) = paths
     dimensions = {f"{part}_{name}": wanted for part in ("train", "test") for name, wanted in _GRIDS.items()}
-    arrays = read_whole_numbers(path, dimensions, f"{', '.join(_GRIDS)} of train and test")
+    arrays = read_integers(path, dimensions, f"{', '.join(_GRIDS)} of train and test")
     return Snakes(*_cut(path, arrays, "train"), *_cut(path, arrays, "test"))
 
 
@@ -399,21 +381,18 @@ def _cut(
     shapes, pixels, label_shapes, labels = (arrays[f"{part}_{name}"] for name in _GRIDS)
     for name, sizes, cells in (("shapes", shapes, pixels), ("label_shapes", label_shapes, labels)):
         if sizes.shape[1] != 2 or len(sizes) == 0 or sizes.min() < 1 or sizes.max() > len(cells):
-            raise FormatError(f"{path}: {part}_{name} is not a list of heights and widths: {CURE}")
+            raise FormatError(path, sizes, f"heights and widths in {part}_{name}")
         if sizes.prod(axis=1).sum() != len(cells):
-            raise FormatError(
-                f"{path}: {part}_{name} has {sizes.prod(axis=1).sum()} cells in all; expected {len(cells)}: {CURE}"
-            )
+            got = Description(f"{sizes.prod(axis=1).sum()}")
+            raise FormatError(path, got, f"{len(cells)} cells in {part}_{name}")
     border = shapes - label_shapes if shapes.shape == label_shapes.shape else np.array([[-1, 0]])
     if (border < 0).any() or (border % 2).any():
-        raise FormatError(
-            f"{path}: {part}_label_shapes do not fit {part}_shapes; expected the same number of grids, larger by the "
-            f"same border on all sides if at all: {CURE}"
-        )
+        expected = f"{part}_shapes equal to {part}_label_shapes, or larger by the same border on all sides"
+        raise FormatError(path, shapes, expected)
     for name, values, top in (("pixels", pixels, 255), ("labels", labels, N_SNAKE_LABELS - 1)):
         check_range(path, f"{part}_{name}", values, top)
     if pixels.shape[1] != 3:
-        raise FormatError(f"{path}: {part}_pixels has {pixels.shape[1]} channels; expected 3: {CURE}")
+        raise FormatError(path, Description(f"{pixels.shape[1]}"), f"3 channels of {part}_pixels")
     grids = np.split(pixels.astype(np.uint8), np.cumsum(shapes.prod(axis=1))[:-1])
     truths = np.split(labels, np.cumsum(label_shapes.prod(axis=1))[:-1])
     X = [

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import sparse
-from latentstruct.datasets.home import CURE, Home, dataset_file, loader
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.datasets.home import Home, dataset_file, loader
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.ranking import Queries, read_queries
 from latentstruct.io.svmlight import SparseRows, read_svmlight
 from latentstruct.io.tables import read_csv
@@ -24,7 +24,7 @@ _SUBSETS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
 
 @dataclass(frozen=True, eq=False)
 class SplitSamples:
-    """Samples to train on and samples to test with, in the order of the files.
+    """Training samples and test samples, in the order of the files.
 
     Parameters
     ----------
@@ -51,16 +51,16 @@ def load_optdigits(paths: list[Path]) -> SplitSamples:
     Returns
     -------
     SplitSamples
-        3823 digits to train on and 1797 to test with, dense, with the classes 0 to 9.
+        3823 training and 1797 test samples, dense, with the classes 0 to 9.
     """
     parts: list[Any] = []
     for path in paths:
         X, y, _ = read_csv(path)
         if X.shape[1] != DIGIT_FEATURES:
-            raise FormatError(f"{path}:1: found {X.shape[1]} features; expected {DIGIT_FEATURES}: {CURE}")
+            raise FormatError(path, Description(f"{X.shape[1]} features"), f"{DIGIT_FEATURES} features", line=1)
         if X.min() < 0 or X.max() > HIGHEST_COUNT:
-            found = f"{path} holds counts from {X.min():g} to {X.max():g}"
-            raise FormatError(f"{found}; expected 0 to {HIGHEST_COUNT}: {CURE}")
+            got = Description(f"{X.min():g} to {X.max():g}")
+            raise FormatError(path, got, f"counts from 0 to {HIGHEST_COUNT}")
         parts += [X, _checked_classes(path, y, 9)]
     return SplitSamples(*parts)
 
@@ -74,7 +74,7 @@ def load_adult(paths: list[Path]) -> SplitSamples:
     Returns
     -------
     SplitSamples
-        32 560 people to train on and 16 281 to test with, sparse, with the classes 0 and 1.
+        32 560 training and 16 281 test samples, sparse, with the classes 0 and 1.
     """
     parts: list[Any] = []
     for path in paths:
@@ -84,10 +84,10 @@ def load_adult(paths: list[Path]) -> SplitSamples:
 
 
 def _checked_classes(path: Path, y: NDArray[Any], highest: int) -> NDArray[np.int64]:
-    """Return classes that are whole numbers from 0 to the highest."""
+    """Return classes that are integers from 0 to the highest."""
     wrong = y[~np.isin(y, np.arange(highest + 1))] if y.dtype.kind == "i" else y
     if len(wrong):
-        raise FormatError(f"{path} has the class {wrong[0]}; expected whole numbers from 0 to {highest}: {CURE}")
+        raise FormatError(path, wrong[0], f"classes from 0 to {highest}")
     return y
 
 
@@ -98,9 +98,9 @@ class Reuters:
     Parameters
     ----------
     train_X, test_X : csr_array of shape (n, d)
-        Words: (1 + log tf) · idf, rows of length 1; idf is that of the stories to train on.
+        Words: (1 + log tf) · idf, rows of length 1; idf is that of the training stories.
     train_topics, test_topics : list of n tuples of str
-        The topics of each story, none twice; many stories have none.
+        The distinct topics of each story; many stories have none.
     train_ids, test_ids : list of n str
         The numbers of the stories in the collection.
     vocabulary : list of d str
@@ -119,17 +119,17 @@ class Reuters:
 
     @property
     def topics(self) -> dict[str, int]:
-        """The topics with the number of stories to train on that have them, the most frequent first."""
+        """The topics with the number of training stories that have them, the most frequent first."""
         counts = Counter(topic for story in self.train_topics for topic in story)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def has_topic(self, topic: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Tell which stories have a topic: of those to train on, and of those to test with.
+        """Return which training stories and which test stories have a topic.
 
         Parameters
         ----------
         topic : str
-            One that some story has.
+            A topic of at least one story.
 
         Returns
         -------
@@ -140,8 +140,7 @@ class Reuters:
             np.array([topic in story for story in part], dtype=bool) for part in (self.train_topics, self.test_topics)
         )
         if not train.any() and not test.any():
-            known = ", ".join(list(self.topics)[:10])
-            raise InputError(f"no story has the topic {show(topic)}; expected one such as {known}: choose one of these")
+            raise InputError("topic", topic, f"a topic such as {', '.join(list(self.topics)[:10])}")
         return train, test
 
 
@@ -154,23 +153,23 @@ def load_reuters(paths: list[Path]) -> Reuters:
     """Load the ModApte split of Reuters-21578 from ``reuters21578`` in the data home.
 
     The files are ``modapte_train.multilabel.svmlight.gz``, ``modapte_test.multilabel.svmlight.gz`` and
-    ``modapte_vocab.txt.gz``. Each line of the first two holds the topics of a story separated by commas, or nothing,
-    then a space, index:value pairs with indices from 1, and # with the number of the story; the third holds one word
-    a line.
+    ``modapte_vocab.txt.gz``. Each line of the first two has the topics of a story separated by commas, which may be
+    none, then a space, index:value pairs with indices from 1, and # with the number of the story; the third has one
+    word per line.
 
     Returns
     -------
     Reuters
-        9603 stories to train on, 3299 to test with, 11 842 words.
+        9603 training stories, 3299 test stories, 11 842 words.
     """
     source = Source.open(paths[0])
     vocabulary = []
     for word in map(str.strip, source.texts()):
         if not word or len(word.split()) > 1:
-            source.fail(f"found {show(word)}; expected one word: {CURE}")
+            source.fail(word, "one word per line")
         vocabulary.append(word)
     if not vocabulary:
-        source.fail(f"found no word; expected one word a line: {CURE}", line=1)
+        source.fail(Description("no word"), "one word per line", line=1)
     train, test = (_read_stories(Source.open(path), len(vocabulary)) for path in paths[1:])
     return Reuters(*train, *test, vocabulary)
 
@@ -188,13 +187,12 @@ def _read_stories(source: Source, n_words: int) -> "tuple[sparse.csr_array, list
         listed = source.decode(head.strip())
         names = tuple(dict.fromkeys(listed.split(","))) if listed else ()
         if ":" in listed or not all(names):
-            found = f"found {show(listed)} where the topics should be"
-            source.fail(f"{found}; expected names separated by commas, or nothing and a space: {CURE}")
+            source.fail(listed, "topics separated by commas, or nothing, then a space")
         rows.add(pairs)
         topics.append(names)
         ids.append(source.decode(remark).strip())
     if not topics:
-        source.fail(f"found no story; expected topics and index:value pairs a line: {CURE}", line=1)
+        source.fail(Description("no story"), "topics and index:value pairs per line", line=1)
     return rows.matrix(), topics, ids
 
 
@@ -204,11 +202,11 @@ def load_letor_mq2008(fold: int, subset: str, data_home: Home = None) -> Queries
     Parameters
     ----------
     fold : {1, 2, 3, 4, 5}
-        Fold 1 trains on S1, S2 and S3, validates on S4 and tests on S5; each further fold moves on by one.
+        Fold 1 trains on S1, S2 and S3, validates on S4 and tests on S5; each further fold is shifted by one.
     subset : {"train", "validation", "test"}
         The part.
     data_home : str or path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA``.
 
     Returns
     -------
@@ -218,14 +216,14 @@ def load_letor_mq2008(fold: int, subset: str, data_home: Home = None) -> Queries
     Raises
     ------
     InputError
-        If there is no such fold or part, no data home or no such file in it.
+        If there is no such fold or part, or no data home.
     FormatError
-        If a file is damaged or not of this format.
+        If a file is missing, damaged or of another format.
     """
     if isinstance(fold, bool) or fold not in range(1, _N_PARTS + 1):
-        raise InputError(f"fold is {show(fold)}; expected a whole number from 1 to {_N_PARTS}: choose one of these")
+        raise InputError("fold", fold, f"an integer from 1 to {_N_PARTS}")
     if subset not in _SUBSETS:
-        raise InputError(f"subset is {show(subset)}; expected 'train', 'validation' or 'test': choose one of these")
+        raise InputError("subset", subset, "'train', 'validation' or 'test'")
     numbers = [(fold - 1 + shift) % _N_PARTS + 1 for shift in _SUBSETS[subset]]
     parts = [read_queries(dataset_file(data_home, f"letor_mq2008/S{s}.txt.gz"), _RANKING_FEATURES) for s in numbers]
     return Queries(

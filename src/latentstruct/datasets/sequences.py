@@ -1,4 +1,4 @@
-"""Sequences: promoters, origins of replication, aligned proteins, and random DNA with a motif planted in it."""
+"""Sequences: promoters, origins of replication, aligned proteins, and random DNA with a planted motif."""
 
 import re
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr, show
-from latentstruct.datasets.home import CURE, loader, read_archive
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.datasets.home import loader, read_archive
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.alignments import SequencePairs, parse_alignments
 from latentstruct.io.fasta import Sequences, read_fasta
 from latentstruct.io.text import NUMBER, Source
@@ -21,13 +21,13 @@ _SITE = re.compile(r"(\d{1,9})-(\d{1,9})([+-])", re.ASCII)
 _PREFAB = "bench1.0/prefab4/ref/"
 _IDENTITIES = "bench1.0/prefab4/info/pctids.txt"
 _LARGEST_FILE = 1_000_000
-"""Bytes of a member: those of PREFAB have 3 kB at most, and the list of identities 50 kB."""
+"""Largest size of a member: those of PREFAB have at most 3 kB, and the list of identities 50 kB."""
 _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
 class UciPromoters:
-    """Sequences of E. coli of which half are promoters.
+    """Sequences of E. coli; half of them are promoters.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class UciPromoters:
 def load_uci_promoters(paths: list[Path]) -> UciPromoters:
     """Load the promoters from ``uci_promoters/promoters.data`` in the data home.
 
-    Each line of the file holds ``+`` or ``-``, a name and letters, separated by commas.
+    Each line of the file has ``+`` or ``-``, a name and letters, separated by commas.
 
     Returns
     -------
@@ -62,10 +62,10 @@ def load_uci_promoters(paths: list[Path]) -> UciPromoters:
         if text:
             found = _PROMOTER.fullmatch(text)
             if found is None:
-                source.fail(f"found {show(text)}; expected '+,name,letters': {CURE}")
+                source.fail(text, "'+,name,letters'")
             rows.append(found.groups())
     if not rows:
-        raise FormatError(f"{source.name} holds no sequences; expected lines '+,name,letters': {CURE}")
+        raise FormatError(source.name, Description("no sequences"), "lines '+,name,letters'")
     labels, names, letters = zip(*rows, strict=True)
     return UciPromoters(list(names), list(map(str.upper, letters)), np.array([int(f"{sign}1") for sign in labels]))
 
@@ -80,7 +80,7 @@ class YeastArs:
         The ARS.
     acs : list of list of (int, int, int)
         Start, end (one past the last letter) and strand (+1 or −1) of the annotated ARS consensus sequences of each
-        positive: one for most, several for a few, none where the place is not known.
+        positive: one for most, several for a few, none where the position is unknown.
     negatives : Sequences
         Intergenic sequences away from all known origins.
     """
@@ -103,29 +103,24 @@ def load_yeast_ars(paths: list[Path]) -> YeastArs:
     """
     positives, negatives = map(read_fasta, paths)
     acs = [
-        _sites(f"{paths[0]}: the header of {name}", description, len(letters))
+        _sites(paths[0], f"the header of {show(name)}", description, len(letters))
         for name, description, letters in zip(positives.names, positives.descriptions, positives.sequences, strict=True)
     ]
     return YeastArs(positives, acs, negatives)
 
 
-def _sites(where: str, description: str, length: int) -> list[tuple[int, int, int]]:
-    """Return the annotated sites that a header names."""
+def _sites(path: Path, where: str, description: str, length: int) -> list[tuple[int, int, int]]:
+    """Return the annotated sites in a header."""
     entry = _ACS.search(description)
     listed = [] if entry is None or entry[1] == "none" else entry[1].split(",")
     found = [_SITE.fullmatch(site) for site in listed]
     if entry is None or None in found:
-        shown = "nothing" if entry is None else repr(entry[1])
-        raise FormatError(
-            f"{where} has {shown} as acs; expected acs=none, or sites such as acs=157-174+: fetch the file again"
-        )
+        got = Description("nothing") if entry is None else entry[0].strip()
+        raise FormatError(path, got, f"acs=none, or sites such as acs=157-174+, in {where}")
     sites = [(int(one[1]), int(one[2]), 1 if one[3] == "+" else -1) for one in found if one is not None]
     for start, end, _ in sites:
         if not start < end <= length:
-            raise FormatError(
-                f"{where} places a site at {start}-{end}; expected a place within {length} letters: fetch the file "
-                "again"
-            )
+            raise FormatError(path, Description(f"{start}-{end}"), f"sites within the {length} letters in {where}")
     return sites
 
 
@@ -136,11 +131,11 @@ class Prefab(SequencePairs):
     Parameters
     ----------
     names, sequences, matches
-        As in `SequencePairs`: the proteins' names are those of the Protein Data Bank with a letter for the chain.
+        As in `SequencePairs`: names of proteins are those of the Protein Data Bank with a letter for the chain.
     ids : list of n str
         The names of the pairs in PREFAB.
     identities : array of shape (n,)
-        Percentage of equal letters among the aligned ones, NaN where it is not listed.
+        Percentage of equal letters among the aligned ones, NaN if it is not listed.
     """
 
     ids: Sequence[str] = ()
@@ -154,8 +149,8 @@ def load_prefab(paths: list[Path]) -> Prefab:
     """Load the 1681 reference pairs of PREFAB 4 from R. Edgar's collection bench 1.0 in the data home.
 
     The file is ``protein_alignments/bench1.0_bali3_ox_sabre_prefab4ref.tar.gz``. It is read in memory; nothing is
-    unpacked. Only columns in upper case are aligned: lower-case letters belong to the sequences, but the reference
-    does not say how they are aligned.
+    unpacked. Only columns in upper case are aligned: lower-case letters belong to the sequences, but their alignment
+    is unknown.
 
     Returns
     -------
@@ -169,12 +164,12 @@ def load_prefab(paths: list[Path]) -> Prefab:
     listed = Source(enumerate(files.pop(_IDENTITIES, b"").splitlines(), 1), f"{path}:{_IDENTITIES}")
     identities = _parse_identities(listed)
     if not files:
-        raise FormatError(f"{path} holds no file {_PREFAB}*; expected the reference alignments there: fetch it again")
+        raise FormatError(path, Description("none"), f"files {_PREFAB}*")
     names, sequences, matches = [], [], []
     for member, content in files.items():
         pair = parse_alignments(Source(enumerate(content.splitlines(), 1), f"{path}:{member}"))
         if len(pair) != 1 or pair.matches is None:
-            raise FormatError(f"{path}:{member} holds {len(pair)} pairs; expected one: fetch the archive again")
+            raise FormatError(f"{path}:{member}", Description(f"{len(pair)} pairs"), "one pair")
         names += pair.names
         sequences += pair.sequences
         matches += pair.matches
@@ -189,14 +184,14 @@ def _parse_identities(source: Source) -> dict[str, float]:
         pair, _, percentage = text.strip().partition(";")
         if pair:
             if not NUMBER.fullmatch(percentage) or not 0 <= float(percentage) <= 100:
-                source.fail(f"found {show(percentage)}; expected a percentage from 0 to 100: {CURE}")
+                source.fail(percentage, "a percentage from 0 to 100")
             found[pair] = float(percentage)
     return found
 
 
 @dataclass(frozen=True)
 class PlantedMotif:
-    """Random sequences; the positive ones hold a mutated copy of the consensus.
+    """Random sequences; the positive ones contain a mutated copy of the consensus.
 
     Parameters
     ----------
@@ -207,7 +202,7 @@ class PlantedMotif:
     sites : list of (int, int) or None
         Start and strand of the planted copy in each sequence, None in negative ones.
     consensus : str
-        What was planted before mutation.
+        The motif before mutation.
     """
 
     X: list[str]
@@ -247,17 +242,21 @@ def make_planted_motif(
     Returns
     -------
     PlantedMotif
-        The sequences, their labels and the truth about the motif.
+        The sequences, their labels and the positions of the motif.
     """
-    for name, value, least in (("n_positive", n_positive, 1), ("n_negative", n_negative, 0), ("width", width, 1)):
-        if value < least:
-            raise InputError(f"{name} is {show(value)}; expected at least {least}: choose a larger number")
-    if length < width:
-        raise InputError(f"length is {show(length)}; expected at least the width {width}: make the sequences longer")
-    if not 0 <= mutation <= 1 or strands not in (1, 2):
-        raise InputError(
-            f"mutation is {show(mutation)} and strands {show(strands)}; expected a probability and 1 or 2: correct them"
-        )
+    least = (
+        ("n_positive", n_positive, 1),
+        ("n_negative", n_negative, 0),
+        ("width", width, 1),
+        ("length", length, width),
+    )
+    for name, value, low in least:
+        if value < low:
+            raise InputError(name, value, f"at least {low}" + (", the width" if name == "length" else ""))
+    if not 0 <= mutation <= 1:
+        raise InputError("mutation", mutation, "a probability")
+    if strands not in (1, 2):
+        raise InputError("strands", strands, "1 or 2")
     rng = np.random.default_rng(random_state)
     bases = rng.integers(0, 4, size=(n_positive + n_negative, length), dtype=np.uint8)
     consensus = rng.integers(0, 4, size=width, dtype=np.uint8)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.data.documents import Document
 from latentstruct.data.trees import Tree, plain_label
 from latentstruct.datasets.home import loader, read_archive
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.brackets import parse_trees
 from latentstruct.io.columns import parse_conll
 from latentstruct.io.coreference import parse_litbank
@@ -57,19 +57,17 @@ def load_conll2000(paths: list[Path], subset: str = "train") -> Conll2000:
         The sentences and their chunk tags.
     """
     if subset not in ("train", "test"):
-        raise InputError(f"subset is {show(subset)}; expected 'train' or 'test': choose one of these")
+        raise InputError("subset", subset, "'train' or 'test'")
     wanted = f"{subset}.txt"
     files = read_archive(paths[0], lambda name: name.rpartition("/")[2] == wanted, wanted)
     if len(files) != 1:
-        raise FormatError(f"{paths[0]} holds {len(files)} files {wanted}; expected one: fetch it again")
+        raise FormatError(paths[0], Description(f"{len(files)} files"), f"one file {wanted}")
     ((member, content),) = files.items()
     source = f"{paths[0]}:{member}"
     sentences = parse_conll(enumerate(content.split(b"\n"), 1), source)
     if sentences.n_columns != 3:
-        raise FormatError(
-            f"{source}:1: found {sentences.n_columns} columns; expected 3, the word, its part of speech and its chunk "
-            "tag: fetch the archive again"
-        )
+        expected = "3 columns, the word, its part of speech and its chunk tag"
+        raise FormatError(source, Description(f"{sentences.n_columns} columns"), expected, line=1)
     return Conll2000(*sentences.split_labels())
 
 
@@ -78,7 +76,7 @@ def load_litbank(paths: list[Path]) -> list[Document]:
     """Load LitBank's documents from ``litbank_coref/litbank_coref_conll_tsv.tar.gz`` in the data home.
 
     The archive is read in memory; nothing is unpacked. Mentions have the annotated entity types (PER, FAC, …);
-    appositions and predicates are clusters of their own, as in LitBank's CoNLL files.
+    appositions and predicates are singleton clusters, as in LitBank's CoNLL files.
 
     Returns
     -------
@@ -94,11 +92,11 @@ def load_litbank(paths: list[Path]) -> list[Document]:
     )
     names = [name.removesuffix(".ann") for name in files if name.endswith(".ann")]
     if not names:
-        raise FormatError(f"{path} holds no file {_LITBANK}*.ann; expected the annotations there: fetch it again")
+        raise FormatError(path, Description("none"), f"files {_LITBANK}*.ann")
     documents = []
     for name in names:
         if f"{name}.txt" not in files:
-            raise FormatError(f"{path} holds {name}.ann but no {name}.txt; expected both: fetch it again")
+            raise FormatError(path, Description("none"), f"a file {name}.txt for {name}.ann")
         annotation, text = (
             Source(enumerate(files[file].splitlines(), 1), f"{path}:{file}") for file in (f"{name}.ann", f"{name}.txt")
         )
@@ -113,11 +111,11 @@ class CessEsp:
     Parameters
     ----------
     trees : list of n Tree
-        One for each sentence.
+        One per sentence.
     names : list of n str
-        The file that each stands in.
+        The file of each sentence.
     skipped : dict of str to str
-        Files that were left out as they cannot be read, and why.
+        Files that cannot be read, and why.
     """
 
     trees: list[Tree]
@@ -134,9 +132,9 @@ class CessEsp:
 def simplify_label(label: str) -> str:
     """Return the label of a constituent without its function and details, one of about 30 labels.
 
-    The function is dropped (see `latentstruct.data.trees.plain_label`), and ``*``; of the parts between dots those for
-    gender, number, coordination, ellipsis and references are dropped from the second on. Noun phrases of names are noun
-    phrases (``snp`` → ``sn``), adjective phrases are ``sa``, and adverbial and participle clauses have one letter.
+    The function is dropped (see `latentstruct.data.trees.plain_label`), and ``*``; so are parts after the first dot for
+    gender, number, coordination, ellipsis and references. Noun phrases of names are noun phrases (``snp`` → ``sn``),
+    adjective phrases are ``sa``, and adverbial and participle clauses have one letter.
 
     >>> [simplify_label(label) for label in ("sn.co-SUJ", "grup.nom.ms", "S.F.AComp*.j", "s.a.fp.x", "S*")]
     ['sn', 'grup.nom', 'S.F.A', 'sa', 'S']
@@ -159,7 +157,7 @@ def simplify_tag(tag: str) -> str:
 
 
 def _simplified(tree: Tree) -> Tree:
-    """Return the tree with simple labels; of two equal labels, one right above the other, one is kept."""
+    """Return the tree with simplified labels; of two equal labels directly above each other, one is kept."""
     done: list[list[Tree]] = [[]]
     waiting: list[tuple[Tree, bool]] = [(tree, False)]
     while waiting:
@@ -184,18 +182,18 @@ def load_cess_esp(paths: list[Path], simplify: bool = True) -> CessEsp:
     """Load the treebank CESS-ESP from ``cess_esp_trees/cess_esp.zip`` in the data home.
 
     The archive is read in memory; nothing is unpacked. Lemmas and omitted subjects (``*0*``) are dropped, with the
-    brackets that then hold no word. Files that are not balanced, three of 609, are left out and named.
+    brackets that become empty. Files that are not balanced, three of 609, are skipped and listed.
 
     Parameters
     ----------
     simplify : bool, default=True
         Whether to simplify labels and tags by `simplify_label` and `simplify_tag`, and to keep one of two equal labels
-        that then stand right above each other; otherwise they are as in the files, with functions and inflections.
+        directly above each other; otherwise they are as in the files, with functions and inflections.
 
     Returns
     -------
     CessEsp
-        The trees in the order of the files' names.
+        The trees in the order of file names.
     """
     found = CessEsp([], [], {})
     for member, content in read_archive(paths[0], lambda name: name.endswith(_TREES), f"files *{_TREES}").items():
@@ -209,5 +207,5 @@ def load_cess_esp(paths: list[Path], simplify: bool = True) -> CessEsp:
         found.trees.extend(_simplified(tree) if simplify else tree for tree in trees)
         found.names.extend([name] * len(trees))
     if not found.trees:
-        raise FormatError(f"{paths[0]} holds no trees in files *{_TREES}; expected those of CESS-ESP: fetch it again")
+        raise FormatError(paths[0], Description("none"), f"trees in files *{_TREES}")
     return found

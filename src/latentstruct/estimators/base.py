@@ -330,8 +330,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
             objective = compose(task, data.batch, weights).in_threads(n_jobs)
-            if data.cuts is not None:
-                objective = objective.cut_at(data.cuts)
+            if data.chunk_bounds is not None:
+                objective = objective.with_chunk_bounds(data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
             yield task, data, objective
@@ -373,7 +373,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         """Store the result of training, and warn about it."""
         validation = run.validation
         chosen = result if validation is None else validation.chosen(result)
-        task.settle(data.batch, chosen.w)
+        task.finalize(data.batch, chosen.w)
         self.task_ = task
         # Warnings are about the training, not about the choice among its weights.
         reached = replace(result, reason=chosen.reason)
@@ -392,7 +392,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         """Return a fitted model with the weights that training has reached so far."""
         model = copy(self)
         model.task_, model.coef_ = copy(task), w
-        model.task_.settle(batch, w)
+        model.task_.finalize(batch, w)
         return model
 
     def _initial_weights(self, task: BaseTask, fingerprint: str, given: FitInputs) -> tuple[Vector | None, Any]:

@@ -17,7 +17,7 @@ from latentstruct.estimators.stored import stored_shards
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.dask_transport import stored_recipes
 from latentstruct.parallel.shards import LocalShards, Shards, data_recipes, length_of, shard_bounds
-from latentstruct.parallel.threads import pieces
+from latentstruct.parallel.threads import chunk_by_work
 from latentstruct.tasks.base import BaseTask
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class DataPlacement:
         All examples in one batch in this process, if they are.
     sample : callable, optional
         Opens the batch of the first shard here, where there is no whole.
-    cuts : ndarray of int, optional
+    chunk_bounds : ndarray of int, optional
         Bounds of the shards that examples in memory are in, or would be in elsewhere.
     """
 
     batch: Batch | Shards
     whole: Batch | None = None
     sample: Callable[[], Batch] | None = None
-    cuts: Indices | None = None
+    chunk_bounds: Indices | None = None
 
 
 @contextmanager
@@ -70,13 +70,13 @@ def data_placement(estimator: "BaseStructuredEstimator", task: BaseTask, given: 
         here = DataPlacement(batch, batch)
         if estimator.trains_in_shards and not task.tags.single_example:
             side = TaskOracle(task, batch, np.ones(batch.n_examples), "free", estimator._temperature())
-            here.cuts = pieces(side.work, side.least_summed) if side.shared else None
+            here.chunk_bounds = chunk_by_work(side.work, side.least_summed) if side.shared else None
     if executor is None or (stored and local):
         yield here
         return
     recipes: list[Any] = stored_recipes(X) if stored else data_recipes(X, Y, shard_bounds(side, X))
     if local:
-        batches, shared = [recipe(task) for recipe in recipes], here.cuts is not None
+        batches, shared = [recipe(task) for recipe in recipes], here.chunk_bounds is not None
         yield replace(here, batch=LocalShards(task, batches, shared=shared))
         return
     from latentstruct.parallel.dask_shards import DaskShards, opened

@@ -341,7 +341,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         if self.solver != "auto":
             raise InputError("solver", self.solver, "'auto' for sampled cuts", "Or set `cuts` to 'all'.")
         check_kernel(rows)
-        task, objective, settle = self._score_objective(layout, given)
+        task, objective, finalize = self._score_objective(layout, given)
         objective = objective.in_threads(n_jobs)
         biased = task.biased_
         solver: BaseSolver = SampledCuts(
@@ -358,7 +358,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         begin_callback(callback, solver, objective, several=True)
         result = solver.minimize(objective, callback=callback)
         function = result.state
-        self.task_ = settle(result.w)
+        self.task_ = finalize(result.w)
         self._store_result(result)
         self.sampled_, self.kernel_error_ = True, 0.0
         constants = task.bias * function.coefficients.sum(axis=0) if biased else np.zeros(0)
@@ -387,7 +387,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             raise InputError("H", H, f"None for {type(task).__name__}, which has no latent variables")
 
         def settled(scores: Vector) -> KernelTask:
-            by_scores.settle(scored, scores)
+            by_scores.finalize(scored, scores)
             return with_inputs(by_scores, task.n_inputs_, bias=task.bias)
 
         return task, objective, settled

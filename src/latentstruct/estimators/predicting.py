@@ -227,4 +227,4 @@ class Predicting(StoredExamples):
     def _judged(self, X: Any) -> Any:
         """Return what losses and scores are taken from: the predictions, or the scores of a task that ranks."""
         check_weights(self)
-        return self.decision_function(X) if self.task_.judges_scores else self.predict(X)
+        return self.decision_function(X) if self.task_.scores_ranking else self.predict(X)

@@ -12,26 +12,26 @@ from latentstruct.core.protocols import Classifier, Result, Round
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.persistence.checkpoints import FileCheckpointer, rounds_in
-from latentstruct.progress.eta import Outlook, TrainingTime
+from latentstruct.progress.eta import StoppingRule, TrainingTime
 from latentstruct.solvers.base import BaseSolver
 
 if TYPE_CHECKING:
     from latentstruct.estimators.base import BaseStructuredEstimator
 
-SECONDS_BETWEEN_OUTLOOKS = 1.0
+SECONDS_BETWEEN_ESTIMATES = 1.0
 
 
 class RoundPrinter:
-    """Prints the rounds of a solver, and the time that is left where it can be foreseen."""
+    """Prints the iterations of a solver, and the estimated remaining time."""
 
     def __init__(self) -> None:
-        self._time = TrainingTime(Outlook())
-        self._foreseen_at = -math.inf
-        self._outlook = ""
+        self._time = TrainingTime(StoppingRule())
+        self._estimated_at = -math.inf
+        self._remaining = ""
 
-    def begin(self, outlook: Outlook) -> None:
+    def begin(self, stopping: StoppingRule) -> None:
         """Take what is known of a training that begins now."""
-        self._time = TrainingTime(outlook)
+        self._time = TrainingTime(stopping)
 
     def go_on(self, name: str, n_rounds: int) -> None:
         """Print that training resumes from a checkpoint."""
@@ -40,12 +40,12 @@ class RoundPrinter:
     def __call__(self, line: Round) -> None:
         """Print an iteration."""
         self._time.add(line)
-        if line.seconds - self._foreseen_at >= SECONDS_BETWEEN_OUTLOOKS:
-            self._foreseen_at, self._outlook = line.seconds, self._time.describe()
+        if line.seconds - self._estimated_at >= SECONDS_BETWEEN_ESTIMATES:
+            self._estimated_at, self._remaining = line.seconds, self._time.describe()
         about = "~" if line.estimate else " "
         start = f"start {line.start + 1}  " if line.start else ""
         score = "" if line.validation_score is None else f"validation score {line.validation_score:.4f}"
-        ends = [f"{line.seconds:.1f} s", score, self._outlook]
+        ends = [f"{line.seconds:.1f} s", score, self._remaining]
         print(
             f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
             f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {'  '.join(filter(None, ends))}",
@@ -63,7 +63,7 @@ def begin_callback(
         callback.go_on(checkpointer.name, rounds_in(checkpointer.saved))
 
 
-def estimate_end(solver: BaseSolver, objective: Objective, several: bool) -> Outlook:
+def estimate_end(solver: BaseSolver, objective: Objective, several: bool) -> StoppingRule:
     """Return what ends the training of an objective by a solver; `several` if starts may differ."""
     several = several and "convex" not in objective.properties
     # The solver checks its parameters later.
@@ -71,7 +71,7 @@ def estimate_end(solver: BaseSolver, objective: Objective, several: bool) -> Out
     # Parameters that are no limits count something else than iterations.
     rounds = solver.max_rounds if "max_rounds" in solver.limits else math.inf
     rule, goal, span = solver.ending(objective)
-    return Outlook(rule, goal, span, rounds, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]
+    return StoppingRule(rule, goal, span, rounds, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]
 
 
 def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, solver: BaseSolver) -> None:
@@ -92,7 +92,7 @@ def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, so
     unfinished = result.reason == "stalled" and wide
     if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
         gap = f"relative gap {estimator.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
-        cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower C."
+        cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower `C`."
         warnings.warn(
             f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
             f"so far are kept.{cure}",
@@ -106,7 +106,7 @@ def _cause_of_zero(estimator: "BaseStructuredEstimator") -> str:
     task = estimator.task_
     if task.tags.single_example:
         return (
-            f"C={estimator.C:g} is too small for a loss of all rows together (begin with comparable_strength, and try "
+            f"C={estimator.C:g} is too small for a loss of all rows together (begin with suggest_C, and try "
             "more), or the classes overlap too much for this loss (compare with 'rocarea')"
         )
     classes: Any = cast(Classifier, task).classes_ if task.tags.classifier else ()

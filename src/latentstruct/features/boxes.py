@@ -1,4 +1,4 @@
-"""Features of boxes in images: histograms of oriented gradients, computed once and kept on disk, and geometry."""
+"""Features of boxes in images: histograms of oriented gradients, optionally cached on disk, and geometry."""
 
 import hashlib
 import io
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
 from latentstruct.core.parameters import Parametrized
+from latentstruct.core.validation import integer, listed, real
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.npz import load_arrays
 from latentstruct.persistence.atomic_files import remove_left_over, replace_files
 from latentstruct.progress.heartbeat import each
@@ -28,21 +29,22 @@ Progress = Callable[[int, int | None], Any]
 
 ORIENTATIONS = 9
 BLOCK = 2
-"""Cells on a side of the blocks within which strengths are compared."""
+"""Cells per side of the blocks within which strengths are normalized."""
 CUT = 0.2
-"""Largest entry of a normalised block before it is normalised again."""
+"""Largest entry of a normalized block before it is normalized again."""
 SMALL = 1e-5
 SHRINK = 2**0.5
 SMALLEST = 16
-"""Pixels on the shorter side below which an image is not shrunk further."""
+"""Pixels on the shorter side below which an image is not downscaled further."""
 
 N_GEOMETRY = 14
-"""Place, size and shape of a box, and the products of any two of these four."""
+"""Position, size and shape of a box (four values), and the products of any two of them."""
 
 _STATE_FORMAT = "latentstruct.BoxFeatures"
 _STATE_VERSION = 1
+_SAVED = f"a state of format {_STATE_FORMAT!r} version {_STATE_VERSION}"
 _CACHE_VERSION = b"latentstruct boxes 1"
-"""Part of every name in the cache: it changes whenever the same settings would give other features."""
+"""Part of every name in the cache: it changes whenever the same settings would yield other features."""
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,8 +64,8 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
 def oriented_gradients(image: Any) -> Values:
     """Return the strength of the gradient of each pixel in each of 9 directions.
 
-    As `skimage.feature.hog` has it: differences of neighbours, 0 at the border, of the channel where they are
-    strongest, and directions from 0 to 180 degrees in equal parts.
+    As in `skimage.feature.hog`: differences of neighbors, 0 at the border, of the channel where they are strongest,
+    and directions from 0 to 180 degrees in equal parts.
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ def oriented_gradients(image: Any) -> Values:
     Returns
     -------
     array of shape (height, width, 9)
-        All of a pixel's strength is in one direction.
+        Each pixel has strength in one direction only.
     """
     down, across = np.zeros_like(image), np.zeros_like(image)
     down[1:-1] = image[2:] - image[:-2]
@@ -98,9 +100,9 @@ def cell_histograms(planes: Values, boxes: Boxes, n_cells: int) -> Values:
     planes : array of shape (height, width, 9)
         The strengths.
     boxes : array of shape (m, 4)
-        Boxes inside, not necessarily of whole pixels: a pixel counts by the part of it that is inside.
+        Boxes inside the image; a pixel contributes in proportion to the part of it in the box.
     n_cells : int
-        Cells on a side.
+        Cells per side.
 
     Returns
     -------
@@ -120,13 +122,13 @@ def cell_histograms(planes: Values, boxes: Boxes, n_cells: int) -> Values:
     below = upper + lower_part * (lower - upper)
     inside = np.diff(np.diff(below, axis=1), axis=2)
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]) / n_cells**2
-    # Differences of large sums may fall below 0 by rounding.
+    # Rounding may make differences of large sums negative.
     means: Values = np.maximum(inside, 0.0) / areas[:, None, None, None]
     return means
 
 
-def normalised_blocks(histograms: Values) -> Values:
-    """Return the histograms of blocks of 2 × 2 neighbouring cells, normalised within each: "L2-Hys".
+def normalized_blocks(histograms: Values) -> Values:
+    """Return the histograms of blocks of 2 × 2 neighboring cells, normalized per block ("L2-Hys").
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ def normalised_blocks(histograms: Values) -> Values:
     Returns
     -------
     array of shape (m, n − 1, n − 1, 2, 2, 9)
-        Normalised to length 1, cut at 0.2 and normalised again.
+        Normalized to length 1, clipped at 0.2 and normalized again.
     """
     blocks = np.lib.stride_tricks.sliding_window_view(histograms, (BLOCK, BLOCK), axis=(1, 2))
     blocks = blocks.transpose(0, 1, 2, 4, 5, 3)
@@ -147,7 +149,7 @@ def normalised_blocks(histograms: Values) -> Values:
 
 
 def describe_cells(histograms: Values) -> NDArray[np.float32]:
-    """Return one vector of length 1 for each box: its cells, each the mean of what it is in the blocks it belongs to.
+    """Return a unit vector per box: its cells, each the mean over the blocks it belongs to.
 
     Parameters
     ----------
@@ -157,9 +159,9 @@ def describe_cells(histograms: Values) -> NDArray[np.float32]:
     Returns
     -------
     float32 array of shape (m, 9 n²)
-        Cells row by row, directions within; zeros for a box without any gradient.
+        Cells row by row, then directions; zeros for a box without gradients.
     """
-    blocks, n_cells = normalised_blocks(histograms), histograms.shape[1]
+    blocks, n_cells = normalized_blocks(histograms), histograms.shape[1]
     total, count = np.zeros_like(histograms), np.zeros((n_cells, n_cells, 1))
     last = n_cells - BLOCK + 1
     for j in range(BLOCK):
@@ -173,11 +175,12 @@ def describe_cells(histograms: Values) -> NDArray[np.float32]:
 
 
 def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
-    """Return place, size and shape of boxes relative to their image, and the products of these.
+    """Return position, size and shape of boxes relative to their image, and the products of these.
 
-    With the middle (c_x, c_y), the width w and the height h of a box in an image of W × H,
+    With the center (c_x, c_y), the width w and the height h of a box in an image of W × H,
     g = (2c_x/W − 1, 2c_y/H − 1, ½log₂(wh/WH), log₂(w/h)), and a row is (g_j, …, g_j g_k for j ≤ k, …)/√14. Weights of
-    these can prefer any place, size and shape, more or less strictly. Rows of usual candidates have about length 1.
+    these can prefer any position, size and shape, more or less strictly. Rows of typical candidates have length of
+    about 1.
 
     Parameters
     ----------
@@ -189,7 +192,7 @@ def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
     Returns
     -------
     array of shape (m, 14)
-        A row for each box; it stays the same if the image and the box change by the same scale.
+        One row per box, invariant to the scale of image and box.
     """
     sides = boxes[:, 2:] - boxes[:, :2]
     size = np.array([width, height], dtype=np.float64)
@@ -203,32 +206,32 @@ def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
 
 
 class BoxFeatures(Parametrized):
-    """Candidate boxes of images with a histogram of oriented gradients of each, and its place, size and shape.
+    """Candidate boxes of images with histograms of oriented gradients, position, size and shape.
 
-    A box is described as if it had been brought to a square window and cut into cells, from one of several smaller
-    copies of the image, in which the box is about as large as the window; boxes smaller than the window are not
-    enlarged. The cells cut pixels into parts, so that boxes need not fit a raster and each copy is looked at once.
+    A box is described as if it were resized to a square window and divided into cells, on the level of an image pyramid
+    where the box is about as large as the window; boxes smaller than the window are not enlarged. Cells include
+    fractions of pixels, so that boxes need not be aligned with pixels and each level is processed once.
 
     Parameters
     ----------
     step, sizes, aspects, limit
         The candidates, as for `grid_boxes`.
     window : int, default=48
-        Side of the window in pixels, a multiple of `cell` and at least twice as long.
+        Side of the window in pixels, a multiple of `cell`, at least twice as large.
     cell : int, default=8
         Side of a cell of the window in pixels.
     geometry : float, default=0.5
-        Factor of 14 features of place, size and shape (see `box_geometry`); 0 leaves them out. Without them a model
-        cannot learn that large boxes in the middle are likelier than others, whatever they show. The larger it is, the
-        closer a model keeps to the boxes that training begins with: take 0 where objects may be anywhere.
+        Factor of 14 features of position, size and shape (see `box_geometry`); 0 omits them. Without them a model
+        cannot learn that large boxes in the center are more likely, whatever they show. The larger the
+        factor, the closer a model remains to the boxes of the initialization: use 0 if objects may be anywhere.
     cache : path, optional
-        A folder for features, made if needed. They are found again by the pixels, boxes and settings; damaged files
-        are made again. Nothing is ever deleted from it.
+        A folder for features, created if needed. They are looked up by pixels, boxes and settings; damaged files are
+        replaced. Nothing is ever deleted.
 
     Notes
     -----
-    Nothing is learned. The first (window / cell)² · 9 features, by default 324, are the gradients, of length 1 in all
-    and none below 0. Those of geometry follow. The cache has the gradients alone, so that `geometry` may change.
+    Nothing is learned. The first (window / cell)² · 9 features, by default 324, are the gradients, a nonnegative unit
+    vector. Those of geometry follow. The cache stores only the gradients, so that `geometry` may change.
     """
 
     def __init__(
@@ -252,7 +255,7 @@ class BoxFeatures(Parametrized):
         self.cache = cache
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters; there is nothing to learn, so that neither images nor classes are looked at."""
+        """Check the parameters; nothing is learned, and images and classes are not used."""
         self.check()
         return self
 
@@ -260,25 +263,16 @@ class BoxFeatures(Parametrized):
         return True
 
     def check(self) -> None:
-        """Raise unless the parameters fit together."""
+        """Raise unless the parameters are valid."""
         check_grid(1, 1, self.step, self.sizes, self.aspects, self.limit)
-        for name in ("window", "cell"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} is {show(value)}; expected a whole number of at least 1: correct it")
+        integer(1).check(self.window, "window")
+        integer(1).check(self.cell, "cell")
+        real(0.0, closed="left").check(self.geometry, "geometry")
         if self.window % self.cell or self.window < BLOCK * self.cell:
-            raise InputError(
-                f"window is {self.window}; expected a multiple of the cell {self.cell}, at least {BLOCK} times as "
-                "long: correct one of them"
-            )
-        weight = self.geometry
-        numeric = isinstance(weight, int | float | np.number) and not isinstance(weight, bool)
-        if not (numeric and 0 <= weight < np.inf):
-            raise InputError(f"geometry is {show(weight)}; expected a finite number of at least 0: correct it")
+            expected = f"a multiple of `cell` ({self.cell}), at least {BLOCK} times as large"
+            raise InputError("window", self.window, expected)
         if self.cache is not None and (not isinstance(self.cache, str | os.PathLike) or not os.fspath(self.cache)):
-            raise InputError(
-                f"cache is {show(self.cache, 200)}; expected the path of a folder, or None for no cache: correct it"
-            )
+            raise InputError("cache", self.cache, "the path of a folder or None")
 
     @property
     def n_features_(self) -> int:
@@ -297,9 +291,9 @@ class BoxFeatures(Parametrized):
         image : uint8 array of shape (height, width, 3)
             The image.
         boxes : array of shape (m, 4), optional
-            Candidates of your own inside the image; by default those of `grid_boxes`.
+            Custom candidates inside the image; by default those of `grid_boxes`.
         key : str, optional
-            What messages call the image.
+            Name of the image in messages.
 
         Returns
         -------
@@ -308,26 +302,24 @@ class BoxFeatures(Parametrized):
         """
         self.check()
         require_vision()
-        pixels, name = _check_image(image, "the image" if key is None else key)
+        pixels, name = _check_image(image, "image" if key is None else key)
         height, width = pixels.shape[:2]
         if boxes is None:
             found = grid_boxes(width, height, self.step, self.sizes, self.aspects, self.limit)
         else:
-            found = check_boxes(boxes, f"the boxes of {name}")
+            found = check_boxes(boxes, f"boxes of {name}")
             outside = (found[:, :2] < 0).any(axis=1) | (found[:, 2] > width) | (found[:, 3] > height)
             if outside.any():
                 k = int(outside.argmax())
-                raise InputError(
-                    f"box {k} of {name} is {found[k].tolist()}; expected it within 0, 0, {width}, {height}, the size "
-                    "of the image: cut it to that"
-                )
-        features = self._kept_gradients(pixels, found)
+                expected = f"boxes within the image, 0, 0, {width}, {height}"
+                raise InputError(f"boxes of {name}", found[k].tolist(), expected)
+        features = self._cached_gradients(pixels, found)
         if self.geometry:
             rows = self.geometry * box_geometry(found, width, height)
             features = np.hstack([features, rows.astype(np.float32)])
         return DetectionInput(found, features)
 
-    def _kept_gradients(self, pixels: NDArray[np.uint8], boxes: Boxes) -> NDArray[np.float32]:
+    def _cached_gradients(self, pixels: NDArray[np.uint8], boxes: Boxes) -> NDArray[np.float32]:
         """Return the histograms from the cache, or compute them."""
         if self.cache is None:
             return self._features(pixels, boxes)
@@ -346,31 +338,28 @@ class BoxFeatures(Parametrized):
         Parameters
         ----------
         images : iterable of uint8 arrays of shape (height, width, 3)
-            The images; a sequence that reads them when asked for will do.
+            The images; a sequence may read them on access.
         boxes : iterable of arrays of shape (m, 4), optional
-            Candidates of your own for each image.
+            Custom candidates of each image.
         progress : callable, optional
-            Called with the number of images done and of all, None if that is not known.
+            Called with the number of processed images and the total, None if unknown.
 
         Returns
         -------
         list of DetectionInput
-            One for each image.
+            One per image.
         """
-        for name, value in (("images", images), ("boxes", () if boxes is None else boxes)):
-            if not isinstance(value, Iterable):
-                raise InputError(
-                    f"{name} are {show(value)}; expected one for each image: give a list, or an array of them"
-                )
+        if not isinstance(images, Iterable):
+            raise InputError("images", images, "a sequence of images")
         total = len(images) if isinstance(images, Sized) else None
-        given = None if boxes is None else list(boxes)
+        given = None if boxes is None else listed(boxes, "boxes")
         if given is not None and total is not None and len(given) != total:
-            raise InputError(f"boxes are given for {len(given)} images, but there are {total}: give them for each")
+            raise InputError("boxes", Description(f"boxes of {len(given)} images"), f"boxes of {total} images")
         found = []
         counted = images if total is None else each(images, total, "images described")
         for k, image in enumerate(counted):
             if given is not None and k >= len(given):
-                raise InputError(f"boxes are given for {len(given)} images, but there are more: give them for each")
+                raise InputError("boxes", Description(f"boxes of {len(given)} images"), "boxes of all images")
             found.append(self.describe(image, None if given is None else given[k], f"image {k}"))
             if progress is not None:
                 progress(k + 1, total)
@@ -396,7 +385,7 @@ class BoxFeatures(Parametrized):
         return found
 
     def state(self) -> dict[str, Any]:
-        """Return the settings as plain values, for `from_state`; the cache is not among them."""
+        """Return the settings except the cache as JSON values, for `from_state`."""
         self.check()
         sizes, aspects = ([float(value) for value in np.atleast_1d(v)] for v in (self.sizes, self.aspects))
         kept = _State(
@@ -414,7 +403,7 @@ class BoxFeatures(Parametrized):
 
     @classmethod
     def from_state(cls, state: Any, cache: str | os.PathLike[str] | None = None) -> Self:
-        """Return the features whose settings `state` returned.
+        """Return features with the settings returned by `state`.
 
         Raises
         ------
@@ -424,12 +413,9 @@ class BoxFeatures(Parametrized):
         try:
             kept = msgspec.convert(state, _State)
         except msgspec.ValidationError as error:
-            raise FormatError(f"the state of the box features cannot be read ({error}): train again") from error
+            raise FormatError("BoxFeatures", Description(str(error).replace("`", "")), _SAVED) from error
         if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION):
-            raise FormatError(
-                f"the state of the box features has the format {show(kept.format)} version {kept.version}; expected "
-                f"{show(_STATE_FORMAT)} version {_STATE_VERSION}: train again"
-            )
+            raise FormatError("BoxFeatures", Description(f"{show(kept.format)} version {kept.version}"), _SAVED)
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
         found = cls(kept.step, sizes, aspects, kept.limit, kept.window, kept.cell, kept.geometry, cache)
         found.check()
@@ -439,10 +425,7 @@ class BoxFeatures(Parametrized):
 def _check_image(image: Any, name: str) -> tuple[NDArray[np.uint8], str]:
     shape, kind = getattr(image, "shape", None), getattr(image, "dtype", None)
     if shape is None or len(shape) != 3 or shape[2] != 3 or not min(shape) or kind != np.uint8:
-        raise InputError(
-            f"{name} has the shape {shape} and the type {kind}; expected (height, width, 3) and uint8: convert it to "
-            "red, green and blue from 0 to 255"
-        )
+        raise InputError(name, Description(f"{kind} of shape {shape}"), "uint8 of shape (height, width, 3)")
     return np.ascontiguousarray(image), name
 
 
@@ -455,13 +438,10 @@ class _Cache:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_left_over(self.folder)
         except OSError as error:
-            raise InputError(
-                f"cache is {show(str(folder), 200)}, which cannot be made ({error}); expected a folder: choose "
-                "another or None"
-            ) from error
+            raise InputError("cache", Description(str(error)), "a folder that can be created, or None") from error
 
     def file(self, version: bytes, settings: tuple[int, ...], pixels: NDArray[np.uint8], boxes: Boxes) -> "_CacheFile":
-        """Return the place of the features of boxes in an image."""
+        """Return the file of the features of boxes in an image."""
         digest = hashlib.sha256(version)
         for values in (np.array(settings, dtype="<i8"), np.array(pixels.shape, dtype="<i8"), pixels):
             digest.update(values.tobytes())
@@ -470,29 +450,27 @@ class _Cache:
 
 
 class _CacheFile:
-    """One array of features; the archive's checksums tell whether it is whole."""
+    """An array of features; the checksums of the archive show whether it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, shape: tuple[int, int]) -> NDArray[np.float32] | None:
-        """Return the features, or None if there are none that can be used."""
+        """Return the features, or None if there are no valid ones."""
         try:
             features = load_arrays(self.path, ["features"])["features"]
         except Exception:
-            # A damaged archive fails in as many ways as the zip and the array format have parts.
+            # A damaged archive raises exceptions of many types.
             return None
         fits = features.shape == shape and features.dtype == np.float32 and np.isfinite(features).all()
         return features if fits else None
 
     def write(self, features: NDArray[np.float32]) -> None:
-        """Put the features in place, whole or not at all."""
+        """Write the features atomically."""
         buffer = io.BytesIO()
         np.savez(buffer, features=features)
         try:
             replace_files({self.path: [buffer.getbuffer()]})
         except OSError as error:
-            raise InputError(
-                f"the cache {self.path.parent} cannot be written ({error}): free some room, or choose another folder "
-                "or None"
-            ) from error
+            expected = "a writable folder on a disk with free space, or None"
+            raise InputError("cache", Description(str(error)), expected) from error

@@ -1,4 +1,4 @@
-"""Features of the patches of images: texture words and colour histograms."""
+"""Features of the patches of images: texture words and color histograms."""
 
 import base64
 import binascii
@@ -15,8 +15,9 @@ from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sklearn, sparse
 from latentstruct.core.parameters import Parametrized, check_is_fitted
 from latentstruct.core.unknown import UNKNOWN
+from latentstruct.core.validation import integer, real
 from latentstruct.data.images import require_vision
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.heartbeat import each
 
 Matrix = NDArray[np.float64]
@@ -33,18 +34,19 @@ __all__ = [
 CELLS, ORIENTATIONS = 4, 8
 N_TEXTURE = CELLS * CELLS * ORIENTATIONS
 N_BINS = 16
-N_COLOUR = 3 * N_BINS
-SAMPLES_A_WORD = 100
-"""Patches that the codebook is learned from, for each of its words."""
-ROUNDS = 20
+N_COLORS = 3 * N_BINS
+SAMPLES_PER_WORD = 100
+"""Patches per word from which the codebook is learned."""
+MAX_ITERATIONS = 20
 CHUNK = 8192
 
 _STATE_FORMAT = "latentstruct.PatchFeatures"
 _STATE_VERSION = 1
+_SAVED = f"a state of format {_STATE_FORMAT!r} version {_STATE_VERSION}"
 
 
 class PatchGrid(NamedTuple):
-    """The patches of one image: `features` (rows · columns, d), row by row, and the `shape` (rows, columns)."""
+    """The patches of an image: `features` (rows · columns, d), row by row, and the `shape` (rows, columns)."""
 
     features: "sparse.csr_array"
     shape: tuple[int, int]
@@ -63,20 +65,18 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def patch_shape(size: Sequence[int], patch: int, step: int) -> tuple[int, int]:
-    """Return how many rows and columns of whole patches an image of a size (height, width) has."""
+    """Return the numbers of rows and columns of complete patches of an image of a size (height, width)."""
     height, width = size
     if min(height, width) < patch:
-        raise InputError(
-            f"the image has {width} × {height} pixels; expected at least {patch} on each side, the size of a patch: "
-            "leave it out or choose a smaller patch"
-        )
+        expected = f"at least {patch} pixels, the size of a patch, on each side of an image"
+        raise InputError("size", Description(f"{width} × {height} pixels"), expected)
     return (height - patch) // step + 1, (width - patch) // step + 1
 
 
 def _patch_counts(values: Any, n_values: int, patch: int, step: int) -> NDArray[np.int64]:
-    """Return how many pixels of each patch have each of the values 0 to n_values − 1: (rows, columns, n_values)."""
+    """Return the numbers of pixels of each patch with the values 0 to n_values − 1: (rows, columns, n_values)."""
     rows, columns = patch_shape(values.shape, patch, step)
-    # Patches are unions of cells of this size, which are counted first.
+    # Patches are unions of cells of this size, whose pixels are counted first.
     cell = math.gcd(patch, step)
     height, width = (rows - 1) * step + patch, (columns - 1) * step + patch
     down, across = height // cell, width // cell
@@ -92,7 +92,7 @@ def _patch_counts(values: Any, n_values: int, patch: int, step: int) -> NDArray[
 
 
 def patch_labels(labels: Any, n_labels: int, patch: int = 20, step: int = 10) -> NDArray[np.int64]:
-    """Return the label that most pixels of each patch have.
+    """Return the most frequent label of the pixels of each patch.
 
     Parameters
     ----------
@@ -101,20 +101,18 @@ def patch_labels(labels: Any, n_labels: int, patch: int = 20, step: int = 10) ->
     n_labels : int
         The number of labels.
     patch, step : int
-        Side of a patch and distance of neighbouring ones.
+        Side of a patch and distance of neighboring ones.
 
     Returns
     -------
     int64 array of shape (rows · columns,)
-        Row by row; −1 where more pixels are unknown than have any one label. The lowest label wins a tie, and any
-        label against unknown.
+        Row by row; −1 if more pixels are unknown than have any single label. In a tie the lowest label wins, and any
+        label over unknown.
     """
     values = np.asarray(labels)
     if values.size and not UNKNOWN <= values.min() <= values.max() < n_labels:
-        raise InputError(
-            f"the pixels have labels from {values.min()} to {values.max()}; expected −1 to {n_labels - 1}: give more "
-            "n_labels or number the labels from 0"
-        )
+        got = Description(f"{values.min()} to {values.max()}")
+        raise InputError("labels", got, f"labels from −1 to {n_labels - 1}, as `n_labels` is {n_labels}")
     counts = _patch_counts(values + 1, n_labels + 1, patch, step).reshape(-1, n_labels + 1)
     if n_labels == 0:
         return np.full(len(counts), UNKNOWN)
@@ -123,7 +121,7 @@ def patch_labels(labels: Any, n_labels: int, patch: int = 20, step: int = 10) ->
 
 
 def spread_patches(values: Any, size: Sequence[int], patch: int = 20, step: int = 10) -> Any:
-    """Give each pixel the value of the patch whose centre is nearest.
+    """Return for each pixel the value of the patch with the nearest center.
 
     Parameters
     ----------
@@ -132,7 +130,7 @@ def spread_patches(values: Any, size: Sequence[int], patch: int = 20, step: int 
     size : (height, width)
         The size of the image.
     patch, step : int
-        Side of a patch and distance of neighbouring ones.
+        Side of a patch and distance of neighboring ones.
 
     Returns
     -------
@@ -147,24 +145,24 @@ def spread_patches(values: Any, size: Sequence[int], patch: int = 20, step: int 
     return np.asarray(values).reshape(rows, columns)[np.ix_(*nearest)]
 
 
-def colour_histograms(image: Any, patch: int, step: int) -> Matrix:
-    """Return the share of the pixels of each patch in 16 ranges of red, of green and of blue.
+def color_histograms(image: Any, patch: int, step: int) -> Matrix:
+    """Return the fractions of pixels of each patch in 16 ranges of red, of green and of blue.
 
     Parameters
     ----------
     image : uint8 array of shape (height, width, 3)
         The image.
     patch, step : int
-        Side of a patch and distance of neighbouring ones.
+        Side of a patch and distance of neighboring ones.
 
     Returns
     -------
     array of shape (rows · columns, 48)
-        The shares of each channel add up to 1.
+        The fractions of each channel sum to 1.
     """
     bins = np.asarray(image) // (256 // N_BINS)
     counts = [_patch_counts(bins[..., channel], N_BINS, patch, step) for channel in range(3)]
-    shares: Matrix = np.concatenate(counts, axis=2).reshape(-1, N_COLOUR) / float(patch * patch)
+    shares: Matrix = np.concatenate(counts, axis=2).reshape(-1, N_COLORS) / float(patch * patch)
     return shares
 
 
@@ -176,12 +174,12 @@ def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32
     image : uint8 array of shape (height, width, 3)
         The image.
     patch, step : int
-        Side of a patch and distance of neighbouring ones.
+        Side of a patch and distance of neighboring ones.
 
     Returns
     -------
     float32 array of shape (rows · columns, 128)
-        Normalised within the patch, then cut at 0.2 and normalised again, as SIFT is.
+        Normalized per patch, clipped at 0.2 and normalized again, as in SIFT.
     """
     require_vision()
     from skimage.feature import hog
@@ -203,20 +201,20 @@ def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32
 
 
 class PatchFeatures(Parametrized):
-    """Features of patches in a grid over an image: which texture word each is, and its colours.
+    """Features of patches in a grid over an image: texture words and colors.
 
     The texture of a patch is a 128-dimensional histogram of oriented gradients, replaced by the nearest word of a
-    codebook that k-means learns from the patches of the images given to `fit`. Features 0 to words − 1 tell the word,
-    the 48 after them are the shares of the pixels in 16 ranges of red, of green and of blue.
+    codebook that k-means learns from the patches of the images in `fit`. Features 0 to words − 1 indicate the word, the
+    following 48 are the fractions of pixels in 16 ranges of red, of green and of blue.
 
     Parameters
     ----------
     patch : int, default=20
         Side of a patch in pixels, a multiple of 4.
     step : int, default=10
-        Distance of neighbouring centres, a multiple of patch / 4.
+        Distance of neighboring centers, a multiple of patch / 4.
     words : int, default=500
-        Words of the codebook; fewer if the images have fewer different patches.
+        Words of the codebook; fewer if the images have fewer distinct patches.
     random_state : int, default=0
         Seed of the codebook.
 
@@ -235,20 +233,13 @@ class PatchFeatures(Parametrized):
         self.random_state = random_state
 
     def check(self) -> None:
-        """Raise unless the parameters fit together."""
+        """Raise unless the parameters are valid."""
         for name, low in (("patch", 4), ("step", 1), ("words", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-                raise InputError(
-                    f"{name} is {show(value)}; expected a whole number of at least {low}: set {name} to such a number"
-                )
+            integer(low).check(getattr(self, name), name)
         if self.patch % CELLS:
-            raise InputError(f"patch is {self.patch}; expected a multiple of {CELLS}: set patch to such a number")
+            raise InputError("patch", self.patch, f"a multiple of {CELLS}")
         if self.step % (self.patch // CELLS):
-            raise InputError(
-                f"step is {self.step}; expected a multiple of {self.patch // CELLS}, a quarter of the patch: set step "
-                "to such a number"
-            )
+            raise InputError("step", self.step, f"a multiple of {self.patch // CELLS}, a quarter of `patch`")
 
     def fit(self, images: Iterable[Any], y: Any = None) -> Self:
         """Learn the codebook.
@@ -270,25 +261,25 @@ class PatchFeatures(Parametrized):
 
     def _learn(self, descriptors: Sequence[NDArray[np.float32]]) -> None:
         if not descriptors:
-            raise InputError("there are no images; expected at least one to learn from: give images")
+            raise InputError("images", Description("no images"), "at least one image")
         every = np.concatenate(descriptors)
         rng = np.random.default_rng(self.random_state)
-        n_used = min(len(every), SAMPLES_A_WORD * self.words)
+        n_used = min(len(every), SAMPLES_PER_WORD * self.words)
         used = every[np.sort(rng.choice(len(every), n_used, replace=False))]
-        # Plain patches are all alike, and words that start equal would stay so.
+        # Uniform patches are equal, and words with equal initial values would remain equal.
         different = np.unique(used, axis=0)
         n_words = min(self.words, len(different))
         first = different[rng.choice(len(different), n_words, replace=False)]
         with warnings.catch_warnings():
-            # Nearly equal patches can leave a word without any, which does no harm.
+            # Nearly equal patches can leave a word without any, which is harmless.
             warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
-            means = sklearn.cluster.KMeans(n_words, init=first, n_init=1, max_iter=ROUNDS).fit(used)
+            means = sklearn.cluster.KMeans(n_words, init=first, n_init=1, max_iter=MAX_ITERATIONS).fit(used)
         self.codebook_ = means.cluster_centers_.astype(np.float32)
 
     @property
     def n_features_(self) -> int:
         """The number of features of a patch."""
-        return len(self.codebook_) + N_COLOUR
+        return len(self.codebook_) + N_COLORS
 
     def transform(self, images: Iterable[Any]) -> list[PatchGrid]:
         """Return the features of the patches of images.
@@ -307,24 +298,24 @@ class PatchFeatures(Parametrized):
         return [self._grid(*self._describe(image)) for image in _checked(images)]
 
     def fit_transform(self, images: Iterable[Any], y: Any = None) -> list[PatchGrid]:
-        """Learn the codebook and return the features of the same images, each of which is looked at only once."""
+        """Learn the codebook and return the features of the same images; each image is processed once."""
         self.check()
         seen = [self._describe(image) for image in _checked(images)]
         self._learn([texture for texture, _, _ in seen])
         return [self._grid(*one) for one in seen]
 
     def _describe(self, image: Any) -> "tuple[NDArray[np.float32], sparse.csr_array, tuple[int, int]]":
-        """Return textures, colours and shape of the patches of an image."""
-        colours = sparse.csr_array(colour_histograms(image, self.patch, self.step))
+        """Return textures, colors and shape of the patches of an image."""
+        colors = sparse.csr_array(color_histograms(image, self.patch, self.step))
         shape = patch_shape(image.shape[:2], self.patch, self.step)
-        return texture_descriptors(image, self.patch, self.step), colours, shape
+        return texture_descriptors(image, self.patch, self.step), colors, shape
 
-    def _grid(self, texture: NDArray[np.float32], colours: "sparse.csr_array", shape: tuple[int, int]) -> PatchGrid:
+    def _grid(self, texture: NDArray[np.float32], colors: "sparse.csr_array", shape: tuple[int, int]) -> PatchGrid:
         words = self._nearest(texture)
         one_hot = sparse.csr_array(
             (np.ones(len(words)), (np.arange(len(words)), words)), (len(words), len(self.codebook_))
         )
-        return PatchGrid(sparse.csr_array(sparse.hstack([one_hot, colours], format="csr")), shape)
+        return PatchGrid(sparse.csr_array(sparse.hstack([one_hot, colors], format="csr")), shape)
 
     def _nearest(self, texture: NDArray[np.float32]) -> NDArray[np.int64]:
         """Return the nearest word of each patch."""
@@ -336,7 +327,7 @@ class PatchFeatures(Parametrized):
         return np.concatenate(parts)
 
     def feature_name(self, k: int) -> str:
-        """Return what a feature is, in words."""
+        """Return the name of a feature."""
         n_words = len(self.codebook_)
         if k < n_words:
             return f"texture word {k}"
@@ -345,7 +336,7 @@ class PatchFeatures(Parametrized):
         return f"{('red', 'green', 'blue')[channel]} {part * wide}–{part * wide + wide - 1}"
 
     def state(self) -> dict[str, Any]:
-        """Return what was learned as plain values, for `restore`."""
+        """Return the fitted features as JSON values, for `restore`."""
         check_is_fitted(self, "codebook_")
         raw = self.codebook_.astype("<f4").tobytes()
         text = base64.b64encode(raw).decode("ascii")
@@ -353,7 +344,7 @@ class PatchFeatures(Parametrized):
         return msgspec.to_builtins(_State(_STATE_FORMAT, _STATE_VERSION, *sizes, text))
 
     def restore(self, state: Any) -> Self:
-        """Take over what `state` returned.
+        """Restore the result of `state`.
 
         Raises
         ------
@@ -365,14 +356,12 @@ class PatchFeatures(Parametrized):
             raw = base64.b64decode(kept.codebook, validate=True)
             codebook = np.frombuffer(raw, dtype="<f4").reshape(kept.n_words, N_TEXTURE).astype(np.float32)
         except (msgspec.ValidationError, binascii.Error, ValueError) as error:
-            raise FormatError(f"the state of the patch features cannot be read ({error}): train again") from error
+            raise FormatError("PatchFeatures", Description(str(error).replace("`", "")), _SAVED) from error
         if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION) or not kept.n_words:
-            raise FormatError(
-                f"the state of the patch features has the format {show(kept.format)} version {kept.version} and "
-                f"{kept.n_words} words; expected {show(_STATE_FORMAT)} version {_STATE_VERSION} with words: train again"
-            )
+            got = Description(f"{show(kept.format)} version {kept.version} with {kept.n_words} words")
+            raise FormatError("PatchFeatures", got, f"{_SAVED} with words")
         if not np.isfinite(codebook).all():
-            raise FormatError("the codebook of the patch features is not finite: train again")
+            raise FormatError("PatchFeatures", Description("NaN or infinity"), "a finite codebook")
         self.patch, self.step, self.words = kept.patch, kept.step, kept.words
         self.check()
         self.codebook_ = codebook
@@ -380,55 +369,49 @@ class PatchFeatures(Parametrized):
 
 
 def _checked(images: Iterable[Any]) -> Iterable[Any]:
-    """Yield images after checking what they are."""
+    """Yield images after checking their type and shape."""
     counted = each(images, len(images), "images described") if isinstance(images, Sized) else images
     for k, image in enumerate(counted):
         shape, kind = getattr(image, "shape", None), getattr(image, "dtype", None)
         if shape is None or len(shape) != 3 or shape[2] != 3 or kind != np.uint8:
             raise InputError(
-                f"image {k} has the shape {shape} and the type {kind}; expected (height, width, 3) and uint8: convert "
-                "it to red, green and blue from 0 to 255"
+                f"images[{k}]", Description(f"{kind} of shape {shape}"), "uint8 of shape (height, width, 3)"
             )
         yield image
 
 
 def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float = 1.0) -> Matrix:
-    """Return weights to begin training with: those of logistic regression on single patches, and 0 for edges.
+    """Return initial weights for training: those of logistic regression on single patches, and 0 for edges.
 
-    Belief propagation on grids is reliable where patches say something by themselves. Training that begins elsewhere
-    easily finds weights of edges at which it fails, and an objective that is too low.
+    Belief propagation on grids is reliable if patches are informative by themselves. Training from other initial
+    weights easily reaches weights of edges at which it fails, and an objective that is too low.
 
     Parameters
     ----------
     task : Graph
-        It learns from X and Y.
+        The task, which learns from X and Y.
     X : list of GraphInput
-        Graphs of patches, whose features have a combination that is constant, as those of `PatchFeatures` have.
+        Graphs of patches; a linear combination of their features is constant, as for `PatchFeatures`.
     Y : list of int arrays
         Labels of the patches, −1 where unknown.
     C : float, default=1.0
-        Weight of each patch against ½‖w‖².
+        Weight of each patch relative to ½‖w‖².
 
     Returns
     -------
     array of shape (task.n_features,)
         The weights.
     """
-    _check_strength(C)
+    real(0.0).check(C, "C")
     task.learn(X, Y)
     labels = np.concatenate([np.asarray(y) for y in Y])
     known = labels != UNKNOWN
     model = sklearn.linear_model.LogisticRegression(C=C, fit_intercept=False, max_iter=200)
     with warnings.catch_warnings():
-        # A rough start serves as well.
+        # Initial weights need not be precise.
         warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
         model.fit(sparse.csr_array(sparse.vstack([graph.features for graph in X], format="csr"))[known], labels[known])
     found = model.coef_ if len(model.classes_) > 2 else np.vstack([-0.5 * model.coef_, 0.5 * model.coef_])
     weights = np.zeros(task.n_features)
     task.node_weights(weights)[:, task.layout_.vocabulary.encode(model.classes_.tolist())] = found.T
     return weights
-
-
-def _check_strength(C: float) -> None:
-    if not (math.isfinite(C) and C > 0):
-        raise InputError(f"C must be a finite number above 0, found {show(C)}: choose one such as 1.0")

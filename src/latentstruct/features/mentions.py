@@ -1,4 +1,4 @@
-"""Features of all pairs of a document's mentions."""
+"""Features of all pairs of mentions of a document."""
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise, product
@@ -7,17 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer
 from latentstruct.data.documents import Document, Mention
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.heartbeat import each
 
 __all__ = ["Document", "Mention", "MentionPairFeatures"]
 
 Codes = NDArray[np.int16]
-"""For each mention or pair the number of its class, −1 for none."""
+"""The class of each mention or pair, −1 for none."""
 
 
 _CLASSES = ("I", "we", "you", "he", "she", "it", "they", "who")
@@ -109,7 +108,7 @@ def _gender(lower: Sequence[str]) -> int:
 
 
 class _Speech(NamedTuple):
-    """Number of the direct speech each word is in, −1 outside, by sentence."""
+    """The number of the direct speech of each word, −1 outside, by sentence."""
 
     of_word: list[list[int]]
 
@@ -129,7 +128,7 @@ class _Speech(NamedTuple):
 
 
 class _Mentions:
-    """What single mentions show: arrays of length m."""
+    """Properties of single mentions: arrays of length m."""
 
     def __init__(self, document: Document, entity_types: bool) -> None:
         speech = _Speech.of(document.sentences)
@@ -161,7 +160,7 @@ class _Mentions:
         self.type = np.array([_type_number(kind) for kind in types], dtype=np.int16)
 
     def _agreement(self, words: list[list[str]], lower: list[list[str]], heads: list[int]) -> None:
-        """Find gender and number of each mention by its pronoun, title, article and ending."""
+        """Determine gender and number of each mention from its pronoun, title, article and ending."""
         gender, plural = [], []
         for k, (part, small, at) in enumerate(zip(words, lower, heads, strict=True)):
             if self.pronoun[k] >= 0:
@@ -174,7 +173,7 @@ class _Mentions:
         self.gender, self.plural = np.array(gender, dtype=np.int16), np.array(plural)
 
     def _content(self, words: list[list[str]], heads: list[int]) -> "sparse.csr_array":
-        """Return which words each name or noun has up to its head, articles and titles left out, shape (m, words)."""
+        """Return the words of each name or noun up to its head without articles and titles, shape (m, words)."""
         number: dict[str, int] = {}
         entries: list[tuple[int, int]] = []
         for k, (part, at) in enumerate(zip(words, heads, strict=True)):
@@ -192,14 +191,14 @@ def _numbered(values: Iterable[str]) -> NDArray[np.int64]:
 
 
 def _type_number(name: str | None) -> int:
-    """Return the number of an entity type: one for all types that are not listed, −1 where none is given."""
+    """Return the number of an entity type: the same for all types that are not listed, −1 if none is given."""
     if name is None:
         return -1
     return _ENTITY_TYPES.index(name) if name in _ENTITY_TYPES else len(_ENTITY_TYPES)
 
 
 class _Pairs:
-    """What pairs of mentions show: arrays of length m(m − 1)/2 in condensed order."""
+    """Properties of pairs of mentions: arrays of length m(m − 1)/2 in condensed order."""
 
     def __init__(self, mentions: _Mentions) -> None:
         self.m = mentions
@@ -217,12 +216,12 @@ class _Pairs:
         self.speaking = tuple(part >= 0 for part in self.of("speech"))
 
     def of(self, name: str) -> tuple[NDArray, NDArray]:
-        """Return what a single mention shows, for the first and the second of each pair."""
+        """Return a property of single mentions for the first and the second of each pair."""
         values = getattr(self.m, name)
         return values[self.i], values[self.j]
 
     def same(self, name: str) -> NDArray[np.bool_]:
-        """Tell whether both show the same."""
+        """Return whether both mentions have the same property."""
         first, second = self.of(name)
         return first == second
 
@@ -233,10 +232,10 @@ class _Pairs:
         return gender.astype(np.int16), (~self.same("plural")).astype(np.int16)
 
     def nearest(self, fits: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell for each pair (i, j) whether i is the last mention before j that fits j."""
+        """Return for each pair (i, j) whether i is the last mention before j that fits j."""
         size = len(self.m.kind)
         last = np.full(size, -1, dtype=np.int32)
-        # Pairs come by ascending i: the last one written stays.
+        # Pairs are sorted by i: the last assignment remains.
         last[self.j[fits]] = self.i[fits]
         return fits & (last[self.j] == self.i)
 
@@ -250,7 +249,7 @@ def _flag(condition: NDArray[np.bool_]) -> Codes:
 
 
 class _Template(NamedTuple):
-    """A group of features of which a pair has at most one."""
+    """A group of mutually exclusive features."""
 
     names: list[str]
     codes: Callable[[_Pairs], Codes]
@@ -279,7 +278,7 @@ def _spoken(p: _Pairs) -> Codes:
 
 
 def _match(p: _Pairs) -> Codes:
-    """Return how far the words agree: all, the head and all of one, the head, one in the other, some, none."""
+    """Return how much the words agree: all, the head and all of one, the head, one in the other, some, none."""
     contained = (p.shared == p.fewer) & (p.fewer > 0)
     levels = [p.same_text, p.same_head & contained, p.same_head, contained, p.shared > 0]
     return np.select(levels, range(len(levels)), len(levels)).astype(np.int16)
@@ -307,7 +306,7 @@ def _one_pronoun(p: _Pairs, which: int) -> Codes:
 
 
 def _kind_or_quoted(p: _Pairs, other: int) -> NDArray:
-    """Return whether the other mention is a name, a noun, or one said in a speech that the pronoun is not in."""
+    """Return whether the other mention is a name, a noun, or within a speech that does not include the pronoun."""
     apart = p.speaking[other] & ~p.same("speech")
     return np.where(apart, 2, p.kinds[other])
 
@@ -345,7 +344,7 @@ def _agreement(p: _Pairs) -> Codes:
 
 
 def _adjacent(p: _Pairs) -> Codes:
-    """Return apposition ("Ahab, the captain"), copula ("Ahab was captain") or immediate neighbourhood."""
+    """Return apposition ("Ahab, the captain"), copula ("Ahab was captain") or immediate adjacency."""
     between = p.of("start")[1] - p.of("end")[0]
     words = np.array([*p.m.flat, ""])
     middle = words[np.minimum(p.of("end")[0], len(words) - 1)]
@@ -380,7 +379,7 @@ def _nearest_fitting(p: _Pairs) -> Codes:
 
 
 def _nearest_full(p: _Pairs) -> Codes:
-    """Return the class of a pronoun before which the first is the last name or noun that does not contradict it."""
+    """Return the class of a pronoun whose last preceding name or noun without contradiction is the first mention."""
     gender, number = p.agreement()
     pronoun = p.of("pronoun")[1]
     fits = (p.group == 1) & (gender != 1) & (number == 0) & (p.of("end")[0] <= p.of("start")[1])
@@ -442,12 +441,12 @@ def _articles(p: _Pairs) -> NDArray:
 
 
 class MentionPairFeatures(Transformer):
-    """Binary features of all pairs of a document's mentions, for `Coreference` and `CorrelationClustering`.
+    """Binary features of all pairs of mentions of a document, for `Coreference` and `CorrelationClustering`.
 
-    They are made of words only: agreement of strings, heads and contained words; articles, titles and endings as cues
-    of gender and number; classes of pronouns; direct speech; distance in sentences and mentions; apposition,
-    nesting, and whether a mention is the nearest that fits. Nothing is learned and no word list is used but those of
-    closed classes (pronouns, articles, prepositions, titles and words of kinship). Clusters are never looked at.
+    They are computed from words only: agreement of strings, heads and contained words; articles, titles and endings as
+    cues of gender and number; classes of pronouns; direct speech; distance in sentences and mentions; apposition,
+    nesting, and whether a mention is the nearest that fits. Nothing is learned; word lists are only those of closed
+    classes (pronouns, articles, prepositions, titles and words of kinship). Clusters are not used.
 
     Parameters
     ----------
@@ -466,7 +465,7 @@ class MentionPairFeatures(Transformer):
         self.entity_types = entity_types
 
     def fit(self, documents: Any = None, y: Any = None) -> "MentionPairFeatures":
-        """Return the features as they are: nothing is learned."""
+        """Return the object unchanged: nothing is learned."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -492,16 +491,16 @@ class MentionPairFeatures(Transformer):
         Returns
         -------
         list of csr_array of shape (m(m − 1)/2, d)
-            Ones, in the order (0,1), (0,2), …, (1,2), … of each document's m mentions.
+            Ones, in the order (0,1), (0,2), …, (1,2), … of the m mentions of each document.
         """
-        counted = each(documents, len(documents), "documents looked at") if isinstance(documents, Sized) else documents
+        counted = each(documents, len(documents), "documents processed") if isinstance(documents, Sized) else documents
         return [self._document(document, k) for k, document in enumerate(counted)]
 
     def _document(self, document: Any, k: int) -> "sparse.csr_array":
         if not isinstance(document, Document):
-            raise InputError(f"document {k} is {type(document).__name__}; expected a Document: see read_coreference")
+            raise InputError(f"documents[{k}]", document, "a Document")
         if not document.mentions:
-            raise InputError(f"document {show(document.name)} has no mentions; expected at least one: leave it out")
+            raise InputError(f"documents[{k}]", Description("no mentions"), "a Document with at least one mention")
         pairs = _Pairs(_Mentions(document, bool(self.entity_types)))
         firsts = np.cumsum([0, *(len(template.names) for template in _TEMPLATES)])
         columns = np.empty((len(pairs.i), len(_TEMPLATES)), dtype=np.int32)
@@ -513,19 +512,17 @@ class MentionPairFeatures(Transformer):
         np.cumsum(np.count_nonzero(present, axis=1), out=indptr[1:])
         indices = columns[present]
         matrix = sparse.csr_array((np.ones(len(indices), dtype=np.int8), indices, indptr), (len(columns), firsts[-1]))
-        # Templates come in the order of their columns.
+        # Templates are in the order of their columns.
         matrix.has_canonical_format = True
         return matrix
 
     def state(self) -> dict[str, Any]:
-        """Return what saving needs."""
+        """Return the state for saving."""
         return {"entity_types": bool(self.entity_types), "n_features": len(self.feature_names)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over a saved state; raise if it belongs to other features."""
+        """Restore a saved state; raise if it is that of other features."""
         if state.get("n_features") != len(self.feature_names) or not isinstance(state.get("entity_types"), bool):
-            raise InputError(
-                f"the saved features are {show(state)}, but this version makes {len(self.feature_names)}: train the "
-                "model again"
-            )
+            expected = f"a state of {len(self.feature_names)} features"
+            raise InputError("state", state, expected, "Train the model again with this version.")
         self.entity_types = state["entity_types"]

@@ -1,4 +1,4 @@
-"""Features of pairs of items, for the clustering of anything that has feature vectors."""
+"""Features of pairs of items, for clustering items with feature vectors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,18 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import boolean, is_real, listed
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.inputs import check_matrix
 
 __all__ = ["pair_feature_names", "pair_features"]
 
 WIDE = ("difference", "product")
-# As many as there are names for.
 MOST_FEATURES = 100_000_000
+"""Largest number of features for which names are generated."""
 NARROW = ("cosine", "distance")
 RELATIONS = (*WIDE, *NARROW)
 
@@ -29,19 +28,19 @@ def pair_features(
     bias: bool = True,
     most_bytes: float = 1e9,
 ) -> "NDArray[np.float64] | sparse.csr_array":
-    """Return features of all pairs of a group's items, as `CorrelationClustering` and `Coreference` take them.
+    """Return features of all pairs of items of a group, as inputs of `CorrelationClustering` and `Coreference`.
 
     Parameters
     ----------
     items : array or sparse array of shape (m, d)
-        One row an item.
+        One row per item.
     relations : sequence of {"difference", "product", "cosine", "distance"}, default=("difference", "cosine")
-        What to say of a pair, in this order: |x_i − x_j| of each feature (d columns), x_i x_j of each feature (d
+        The features of a pair, in this order: |x_i − x_j| of each feature (d columns), x_i x_j of each feature (d
         columns), the cosine of the angle (1 column; 0 if an item is all zeros), and the Euclidean distance (1 column).
     bias : bool, default=True
-        Whether to add a last column of ones, whose weight says how alike two items must be to be put together.
+        Whether to add a last column of ones, whose weight determines how similar two items of a cluster must be.
     most_bytes : float, default=1e9
-        The largest result that is made; a larger one is refused with its size before memory is taken.
+        Largest size of the result; a larger one is rejected before memory is allocated.
 
     Returns
     -------
@@ -50,7 +49,7 @@ def pair_features(
 
     Notes
     -----
-    The result has m(m − 1)/2 rows: at d = 100, "difference" takes 4 GB for 3 200 items that are dense.
+    The result has m(m − 1)/2 rows: for d = 100, "difference" of 3 200 dense items takes 4 GB.
 
     Examples
     --------
@@ -63,37 +62,35 @@ def pair_features(
     matrix = check_matrix(items, "items")
     m = matrix.shape[0]
     if m == 0:
-        raise InputError("items is empty; expected at least one item: leave out groups without items")
+        raise InputError("items", Description("no items"), "at least one item")
     width = len(pair_feature_names(matrix.shape[1], chosen, bias=bias))
     _check_size(matrix, chosen, bias, width, most_bytes)
     with np.errstate(over="ignore", invalid="ignore"):
         found = (_sparse_pairs if issparse(matrix) else _dense_pairs)(matrix, chosen, bias)
     if not np.isfinite(found.data if issparse(found) else found).all():
-        raise InputError(
-            f"items has values up to {abs(matrix).max():g}, too large for {', '.join(map(repr, chosen))} of a "
-            f"pair; expected smaller ones: scale the features, for instance to the variance 1"
-        )
+        got = Description(f"values up to {abs(matrix).max():g}")
+        raise InputError("items", got, f"small enough for finite {', '.join(chosen)} of pairs", "Scale the features.")
     return found
 
 
 def pair_feature_names(
     n_features: int | Sequence[str], relations: Sequence[str] = ("difference", "cosine"), *, bias: bool = True
 ) -> list[str]:
-    """Return what each column of `pair_features` is.
+    """Return the names of the columns of `pair_features`.
 
     Parameters
     ----------
     n_features : int or sequence of str
-        The number of an item's features, or their names.
+        The number of features of an item, or their names.
     relations, bias
-        As given to `pair_features`.
+        As in `pair_features`.
     """
     chosen = _checked_relations(relations)
     boolean.check(bias, "bias")
     if not isinstance(n_features, int | np.integer):
         own = listed(n_features, "n_features")
     elif not 0 <= n_features <= MOST_FEATURES:
-        raise InputError(f"n_features is {show(n_features)}; expected 0 to {MOST_FEATURES}: give fewer")
+        raise InputError("n_features", n_features, f"at most {MOST_FEATURES} and at least 0")
     else:
         own = [f"feature {k}" for k in range(n_features)]
     names = [name for r in chosen for name in ([f"{r} of {feature}" for feature in own] if r in WIDE else [r])]
@@ -104,26 +101,20 @@ def _checked_relations(relations: Sequence[str]) -> list[str]:
     chosen = [relations] if isinstance(relations, str) else listed(relations, "relations")
     for relation in chosen:
         if not isinstance(relation, str) or relation not in RELATIONS or chosen.count(relation) > 1:
-            raise InputError(
-                f"relations is {show(relations)}; expected some of {', '.join(map(repr, RELATIONS))}, each once: "
-                "correct it"
-            )
+            raise InputError("relations", relations, f"distinct values of {', '.join(map(repr, RELATIONS))}")
     return chosen
 
 
 def _check_size(matrix: Any, relations: list[str], bias: bool, width: int, most_bytes: float) -> None:
-    """Raise if there is nothing to make, or too much."""
+    """Raise if the result would have no columns, or be too large."""
     if width == 0:
-        raise InputError("neither relations nor bias are given, so that pairs have no features: choose a relation")
+        raise InputError("relations", relations, "at least one relation if `bias` is False")
     m, needed = matrix.shape[0], _bytes_needed(matrix, relations, bias)
     if not is_real(most_bytes):
-        raise InputError(f"most_bytes must be a number, found {show(most_bytes)}: choose one such as 1e9")
+        raise InputError("most_bytes", most_bytes, "a number")
     if needed > most_bytes:
-        raise InputError(
-            f"the {m * (m - 1) // 2} pairs of {m} items with {width} features would take about {needed / 1e9:.2g} GB, "
-            f"more than most_bytes={most_bytes:g}: choose 'cosine' or 'distance' only, form smaller groups, or "
-            "raise most_bytes"
-        )
+        expected = f"at least {needed:.2g} for {m * (m - 1) // 2} pairs with {width} features"
+        raise InputError("most_bytes", most_bytes, expected, "Or use only 'cosine' and 'distance', or smaller groups.")
 
 
 def _bytes_needed(matrix: Any, relations: list[str], bias: bool) -> float:
@@ -148,7 +139,7 @@ def _dense_pairs(matrix: NDArray[np.float64], relations: list[str], bias: bool) 
 
 
 def _write_pairs(item: Vector, others: NDArray[np.float64], relations: list[str], out: NDArray[np.float64]) -> None:
-    """Write the relations of one item and those behind it; columns that are left remain as they are."""
+    """Write the relations of one item and those after it; other columns remain unchanged."""
     d, at = len(item), 0
     for relation in relations:
         width = d if relation in WIDE else 1

@@ -1,4 +1,4 @@
-"""Factor graphs with some variables fixed: the smaller graphs that remain, and the way back."""
+"""Factor graphs with some variables fixed: the smaller graphs that remain, and the conversion of their beliefs back."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import Description, InputError
-from latentstruct.inference.elimination import Layout, as_flags, asked_graphs
+from latentstruct.inference.elimination import Layout, as_flags, selected_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices
 from latentstruct.parallel.threads import MOST_PIECES
 
 MOST_KNOWN = 2 * MOST_PIECES
-"""Questions whose places are remembered: enough for a batch that threads share."""
+"""Number of sets of fixed states whose positions are cached: enough for a batch that threads share."""
 
 
 class Conditioned:
@@ -64,18 +64,18 @@ class Conditioned:
         Parameters
         ----------
         unary, tables : array-like
-            Potentials of the whole asked graphs, one graph after the other.
+            Potentials of the selected graphs, one graph after the other.
         states : array-like of int
-            A state for each variable of the asked graphs; only those of fixed variables are looked at.
+            One state per variable of the selected graphs; only those of fixed variables are used.
         graphs : array-like of int, shape (k,)
-            The asked graphs; None is all.
+            The selected graphs; None means all.
         """
         places = self._places(states, graphs)
         unary = places.layout.check_unary(unary)
         tables = places.layout.check_tables(tables)
         rest_unary = unary[places.free_states]
         np.add.at(rest_unary, places.single_targets, tables[places.singles])
-        constants = np.zeros(len(places.asked))
+        constants = np.zeros(len(places.selected))
         np.add.at(constants, places.fixed_graphs, unary[places.fixed_states])
         np.add.at(constants, places.constant_graphs, tables[places.constants])
         return rest_unary, tables[places.kept], constants
@@ -92,7 +92,7 @@ class Conditioned:
         Parameters
         ----------
         beliefs : Beliefs
-            Of `rest`, for the asked graphs.
+            Of `rest`, for the selected graphs.
         states, graphs : array-like
             As for `reduce`.
         constants : ndarray of shape (k,)
@@ -134,37 +134,37 @@ class Conditioned:
             self._entries[longer] += number[longer] // free_strides[scope] % cards[scope] * self._strides[scope]
 
     def _places(self, states: ArrayLike, graphs: ArrayLike | None) -> "_Places":
-        asked = asked_graphs(self.structure, graphs)
+        selected = selected_graphs(self.structure, graphs)
         given = as_indices("states", states).reshape(-1)
-        # Training asks for the same states again and again: the observed labels, of all graphs or of some at a time.
-        name = (len(asked), int(asked[0]) if len(asked) else 0)
+        # Training repeats the same states: the observed labels, of all graphs or of some of them.
+        name = (len(selected), int(selected[0]) if len(selected) else 0)
         known = self._known.get(name)
-        if known is None or not (np.array_equal(known.asked, asked) and np.array_equal(known.states, given)):
-            known = self._find_places(asked, given.copy())
+        if known is None or not (np.array_equal(known.selected, selected) and np.array_equal(known.states, given)):
+            known = self._find_places(selected, given.copy())
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[name] = known
         return known
 
-    def _find_places(self, asked: Indices, states: Indices) -> "_Places":
+    def _find_places(self, selected: Indices, states: Indices) -> "_Places":
         structure = self.structure
-        layout = Layout.of(structure, asked)
-        variables, _ = positions(structure.variables_at, asked)
+        layout = Layout.of(structure, selected)
+        variables, _ = positions(structure.variables_at, selected)
         fixed = self.fixed[variables]
         self._check_states(variables, fixed, states)
-        graph_of_variable = np.repeat(np.arange(len(asked)), np.diff(layout.variables_at))
-        shift = layout.unary_at[:-1] - structure.state_at[structure.variables_at[asked]]
+        graph_of_variable = np.repeat(np.arange(len(selected)), np.diff(layout.variables_at))
+        shift = layout.unary_at[:-1] - structure.state_at[structure.variables_at[selected]]
         state_from = structure.state_at[variables] + shift[graph_of_variable]
         rest_from = np.cumsum(np.where(fixed, 0, structure.cards[variables]))
         rest_from -= np.where(fixed, 0, structure.cards[variables])
 
-        factors, factors_at = positions(structure.factors_at, asked)
-        graph_of_factor = np.repeat(np.arange(len(asked)), np.diff(factors_at))
+        factors, factors_at = positions(structure.factors_at, selected)
+        graph_of_factor = np.repeat(np.arange(len(selected)), np.diff(factors_at))
         scopes, scopes_at = positions(structure.scope_at, factors)
-        shift = layout.variables_at[:-1] - structure.variables_at[asked]
+        shift = layout.variables_at[:-1] - structure.variables_at[selected]
         in_scope = structure.scopes[scopes] + np.repeat(shift[graph_of_factor], np.diff(scopes_at))
         moved = np.where(fixed[in_scope], states[in_scope] * self._strides[scopes], 0)
-        shift = layout.tables_at[:-1] - structure.table_at[structure.factors_at[asked]]
+        shift = layout.tables_at[:-1] - structure.table_at[structure.factors_at[selected]]
         base = shift[graph_of_factor] + np.diff(np.concatenate([[0], np.cumsum(moved)])[scopes_at])
         entries, entries_at = positions(self._entries_at, factors)
         entry_of = self._entries[entries] + np.repeat(base, np.diff(entries_at))
@@ -172,7 +172,7 @@ class Conditioned:
         kind = np.repeat(n_free, np.diff(entries_at))
         receiver = in_scope[np.repeat(n_free == 1, np.diff(scopes_at)) & ~fixed[in_scope]]
         return _Places(
-            asked=asked,
+            selected=selected,
             states=states,
             layout=layout,
             free_variables=np.flatnonzero(~fixed),
@@ -199,13 +199,13 @@ class Conditioned:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the potentials of the asked graphs go, given the states of fixed variables.
+    """Where the potentials of the selected graphs go, given the states of fixed variables.
 
     `free_states`, `kept` and `singles` are entries of the whole potentials in the order of the rest's; `singles` belong
     to factors that join the rest's unary entries `single_targets`.
     """
 
-    asked: Indices
+    selected: Indices
     states: Indices
     layout: Layout
     free_variables: Indices
@@ -220,7 +220,7 @@ class _Places:
 
 
 def _strides(structure: FactorGraphs, counted: NDArray[np.bool_]) -> Indices:
-    """Step in a factor's table, C order over the counted variables of its scope, for each entry of `scopes`."""
+    """Step in a factor's table, C order over the counted variables of its scope, per entry of `scopes`."""
     strides = np.ones(len(structure.scopes), dtype=np.int64)
     cards = np.where(counted, structure.cards[structure.scopes], 1)
     last, arity = structure.scope_at[1:], np.diff(structure.scope_at)

@@ -16,13 +16,13 @@ from latentstruct.inference import program_columns as columns
 from latentstruct.inference.structure import MOST_ENTRIES, Beliefs, FactorGraphs, as_indices
 
 MOST_TOTAL = 2**26
-"""Entries of all tables of a graph together that are allowed in any case (half a gigabyte)."""
+"""Largest number of entries of all tables of a graph, whatever the limit (half a gigabyte)."""
 
 TABLES_OF_LIMIT = 64
-"""All tables of a graph together may have the entries of so many of the largest size."""
+"""Ratio of the largest number of entries of all tables of a graph to that of one table."""
 
 STEP_COST = 64
-"""What a step costs besides its entries, in entries; measured."""
+"""Overhead of a step, in entries; measured."""
 
 
 class Excess(NamedTuple):
@@ -33,7 +33,7 @@ class Excess(NamedTuple):
     found : str
         What its elimination needs, and the limit that this exceeds.
     needed : int
-        Value of `max_entries` that allows as much; where a table is too large, later ones may need more.
+        Value of `max_entries` that suffices, or a lower bound if later tables are larger still.
     """
 
     found: str
@@ -46,10 +46,10 @@ class Elimination:
     The value of a graph with score s is smax_{ε_y, y} smax_{ε_h, h} s(y, h), smax_ε = ε·log Σ exp(·/ε), at ε = 0 the
     maximum. Hidden variables are eliminated before outputs, in the cheapest of some orders: greedy ones (fewest edges
     added, smallest tables), that of the variables' numbers and its reverse. At ε_y = ε_h any order is right, and a
-    cheaper one is taken if there is one. Graphs with the same structure and the same hidden variables share one
+    cheaper one is used if there is one. Graphs with the same structure and the same hidden variables share one
     program.
 
-    Where nothing is possible (every assignment has score −inf), the value is −inf and derivatives and states are 0.
+    If nothing is possible (every assignment has score −inf), the value is −inf and derivatives and states are 0.
 
     Parameters
     ----------
@@ -58,16 +58,16 @@ class Elimination:
     hidden : array-like of bool, shape (V,)
         Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
     max_entries : int
-        Largest table that may arise. All tables of one graph together may have 64 times as many entries, 2**26 in
-        any case.
+        Maximum number of entries of a table. All tables of one graph together may have 64 times as many, and 2**26
+        in any case.
 
     Attributes
     ----------
     widths : ndarray of shape (G,)
-        Most variables that remain in the table of an eliminated one: 1 for chains and trees.
+        Maximum number of variables that remain in the table of an eliminated one: 1 for chains and trees.
     entries, totals : ndarray of shape (G,)
-        Entries of the largest table and of all tables. Where the largest exceeds the limit, these and the width are
-        those at which the best attempt was given up.
+        Entries of the largest table and of all tables. If the largest exceeds the limit, these and the width are
+        those at which the best attempt was stopped.
     feasible : ndarray of bool, shape (G,)
         Whether the graph can be eliminated within the limit at any pair of temperatures; see also `feasible_at`.
     """
@@ -86,36 +86,36 @@ class Elimination:
     def feasible_at(self, temperature: Temperature) -> NDArray[np.bool_]:
         """Return which graphs can be eliminated within the limit at this pair of temperatures, shape (G,).
 
-        More may be feasible at equal temperatures, where hidden variables need not be eliminated first.
+        More may be feasible at equal temperatures, because hidden variables need not be eliminated first.
         """
         return self._programs_at(*temperature).feasible
 
     def excess(self, graph: int, name: str = "max_entries") -> Excess:
-        """Return which limit a graph that is not feasible exceeds; `name` is what the user calls `max_entries`."""
+        """Return which limit an infeasible graph exceeds; `name` is the user's name of `max_entries`."""
         return self._programs.excess(graph, self.max_entries, name)
 
     def run(
         self, unary: ArrayLike, tables: ArrayLike, temperature: Temperature, graphs: ArrayLike | None = None
     ) -> Beliefs:
-        """Return values, derivatives and decoded states of the asked graphs (None: all), exactly.
+        """Return values, derivatives and decoded states of the selected graphs (None: all), exactly.
 
         Parameters
         ----------
         unary, tables : array-like
-            Potentials of the asked graphs, one graph after the other; finite or −inf.
+            Potentials of the selected graphs, one graph after the other; finite or −inf.
         temperature : Temperature
             (ε_y, ε_h), both at least 0.
         graphs : array-like of int, shape (k,)
-            The asked graphs, in any order, also repeated.
+            The selected graphs, in any order, possibly repeated.
         """
         output, latent = float(temperature[0]), float(temperature[1])
         check_temperature(output, latent)
-        asked = asked_graphs(self.structure, graphs)
+        selected = selected_graphs(self.structure, graphs)
         programs = self._programs_at(output, latent)
-        self._refuse_infeasible(programs, asked, "use belief propagation, as Inference does")
-        beliefs = self._pool(programs, unary, tables, output, latent, 0.0, asked)
+        self._refuse_infeasible(programs, selected, "use belief propagation, as Inference does")
+        beliefs = self._pool(programs, unary, tables, output, latent, 0.0, selected)
         if programs is not self._programs and latent > 0:
-            self._complete(programs, beliefs, unary, tables, latent, asked)
+            self._complete(programs, beliefs, unary, tables, latent, selected)
         return beliefs
 
     def run_renyi(
@@ -147,9 +147,9 @@ class Elimination:
             raise InputError(
                 "alpha", alpha, "a finite number above 0 other than 1", "Use a temperature of 1 for the sum."
             )
-        asked = asked_graphs(self.structure, graphs)
-        self._refuse_infeasible(self._programs, asked, "use MarginalSSVM, which uses belief propagation")
-        return self._pool(self._programs, unary, tables, float(output_temperature), 1.0, float(alpha), asked)
+        selected = selected_graphs(self.structure, graphs)
+        self._refuse_infeasible(self._programs, selected, "use MarginalSSVM, which uses belief propagation")
+        return self._pool(self._programs, unary, tables, float(output_temperature), 1.0, float(alpha), selected)
 
     @cached_property
     def _programs_in_any_order(self) -> "_Programs":
@@ -159,7 +159,7 @@ class Elimination:
         if output != latent or not self.hidden.any():
             return self._programs
         free = self._programs_in_any_order
-        # Decoding hidden states takes a second pass there if ε > 0.
+        # Decoding hidden states needs a second pass if ε > 0.
         passes = 2 if latent > 0 else 1
         gained = (free.feasible & ~self.feasible).any() or passes * free.costs.sum() < self._programs.costs.sum()
         return free if gained else self._programs
@@ -171,15 +171,15 @@ class Elimination:
         unary: ArrayLike,
         tables: ArrayLike,
         temperature: float,
-        asked: Indices,
+        selected: Indices,
     ) -> None:
-        """Put the most probable hidden states given the decoded outputs into `beliefs`."""
-        variables, _ = positions(self.structure.variables_at, asked)
+        """Write the most probable hidden states given the decoded outputs into `beliefs`."""
+        variables, _ = positions(self.structure.variables_at, selected)
         cards, hidden = self.structure.cards[variables], self.hidden[variables]
         state = np.arange(cards.sum()) - np.repeat(np.cumsum(cards) - cards, cards)
         possible = np.repeat(hidden, cards) | (state == np.repeat(beliefs.states, cards))
         given = np.where(possible, np.asarray(unary, dtype=np.float64), -np.inf)
-        again = self._pool(programs, given, tables, temperature, temperature, 0.0, asked)
+        again = self._pool(programs, given, tables, temperature, temperature, 0.0, selected)
         beliefs.states[hidden] = again.states[hidden]
 
     def _pool(
@@ -190,22 +190,22 @@ class Elimination:
         output_temperature: float,
         latent_temperature: float,
         alpha: float,
-        asked: Indices,
+        selected: Indices,
     ) -> Beliefs:
-        layout = Layout.of(self.structure, asked)
+        layout = Layout.of(self.structure, selected)
         unary = layout.check_unary(unary)
         tables = layout.check_tables(tables)
         beliefs = Beliefs(
-            np.empty(len(asked)),
+            np.empty(len(selected)),
             np.zeros(len(unary)),
             np.zeros(len(tables)),
             np.zeros(int(layout.variables_at[-1]), dtype=np.int64),
-            np.ones(len(asked), dtype=np.bool_),
-            np.ones(len(asked), dtype=np.bool_),
+            np.ones(len(selected), dtype=np.bool_),
+            np.ones(len(selected), dtype=np.bool_),
         )
         kernels.pool_graphs(
             *programs.arrays,
-            programs.program_of[asked],
+            programs.program_of[selected],
             unary,
             layout.unary_at,
             tables,
@@ -221,8 +221,8 @@ class Elimination:
         )
         return beliefs
 
-    def _refuse_infeasible(self, programs: "_Programs", asked: Indices, other_way: str) -> None:
-        for g in asked[~programs.feasible[asked]][:1]:
+    def _refuse_infeasible(self, programs: "_Programs", selected: Indices, other_way: str) -> None:
+        for g in selected[~programs.feasible[selected]][:1]:
             found, needed = programs.excess(g, self.max_entries, "`max_entries`")
             hint = f"For elimination {found}. Use fewer states, or {other_way}."
             raise InputError("max_entries", self.max_entries, f"at least {needed} for graph {g}", hint)
@@ -230,12 +230,12 @@ class Elimination:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the potentials of the asked graphs lie, one graph after the other.
+    """Positions of the potentials of the selected graphs, one graph after the other.
 
     Attributes
     ----------
     unary_at, tables_at, variables_at : ndarray of shape (k + 1,)
-        Where the entries and the variables of each asked graph begin.
+        Start of the entries and the variables of each selected graph.
     """
 
     unary_at: Indices
@@ -243,10 +243,10 @@ class Layout:
     variables_at: Indices
 
     @classmethod
-    def of(cls, structure: FactorGraphs, asked: Indices) -> "Layout":
-        """Lay out the asked graphs."""
-        first, last = structure.variables_at[asked], structure.variables_at[asked + 1]
-        first_factor, last_factor = structure.factors_at[asked], structure.factors_at[asked + 1]
+    def of(cls, structure: FactorGraphs, selected: Indices) -> "Layout":
+        """Lay out the selected graphs."""
+        first, last = structure.variables_at[selected], structure.variables_at[selected + 1]
+        first_factor, last_factor = structure.factors_at[selected], structure.factors_at[selected + 1]
         return cls(
             offsets_from_lengths(structure.state_at[last] - structure.state_at[first]),
             offsets_from_lengths(structure.table_at[last_factor] - structure.table_at[first_factor]),
@@ -268,14 +268,14 @@ def _potentials(name: str, values: ArrayLike, expected: int) -> Vector:
     return array
 
 
-def asked_graphs(structure: FactorGraphs, graphs: ArrayLike | None) -> Indices:
-    """Return the numbers of the asked graphs; raise InputError if one does not exist."""
+def selected_graphs(structure: FactorGraphs, graphs: ArrayLike | None) -> Indices:
+    """Return the numbers of the selected graphs; raise InputError if one does not exist."""
     if graphs is None:
         return np.arange(structure.n_graphs, dtype=np.int64)
-    asked = as_indices("graphs", graphs).reshape(-1)
-    for g in asked[(asked < 0) | (asked >= structure.n_graphs)][:1]:
+    selected = as_indices("graphs", graphs).reshape(-1)
+    for g in selected[(selected < 0) | (selected >= structure.n_graphs)][:1]:
         raise InputError("graphs", g, f"indices from 0 to {structure.n_graphs - 1}")
-    return asked
+    return selected
 
 
 def check_temperature(*temperature: float) -> None:
@@ -294,7 +294,7 @@ def as_flags(name: str, values: ArrayLike, count: int) -> NDArray[np.bool_]:
 
 
 class _Programs:
-    """The distinct programs of a batch of graphs, in the flat arrays that kernels take."""
+    """The distinct programs of a batch of graphs, as flat arrays for the kernels."""
 
     def __init__(self, structure: FactorGraphs, hidden: NDArray[np.bool_], max_entries: int, any_order: bool) -> None:
         self.program_of = np.zeros(structure.n_graphs, dtype=np.int64)
@@ -327,7 +327,7 @@ class _Programs:
 
 
 def most_total(max_entries: int) -> int:
-    """Return how many entries all tables of a graph may have together."""
+    """Return the maximum number of entries of all tables of a graph."""
     return max(MOST_TOTAL, TABLES_OF_LIMIT * max_entries)
 
 
@@ -343,7 +343,7 @@ def _relative_parts(
 
 @dataclass(frozen=True)
 class _Program:
-    """Steps of one structure, positions counted from its own beginnings; no steps if it is not feasible."""
+    """Steps of one structure, with positions relative to its start; no steps if it is infeasible."""
 
     feasible: bool
     width: int
@@ -368,7 +368,7 @@ class _Program:
         max_entries: int,
         any_order: bool,
     ) -> "_Program":
-        """Choose the best of some orders, with hidden variables first unless any will do, and lay it out."""
+        """Choose the best of some orders, with hidden variables first unless any order is valid, and lay it out."""
         order, separator_at, separators, done, width, largest, total = _best_order(
             cards, hidden, scope_at, scopes, max_entries, any_order
         )
@@ -408,7 +408,7 @@ def _best_order(
     max_entries: int,
     any_order: bool,
 ) -> tuple[Indices, Indices, Indices, int, int, float, float]:
-    """Return what `choose_order` does, for the order of fewest entries, or the one that came farthest."""
+    """Return what `choose_order` does, for the order of fewest entries, or the one that got farthest."""
     best = None
     bound = np.inf
     for first in [hidden, np.zeros_like(hidden)] if any_order else [hidden]:
@@ -425,7 +425,7 @@ def _best_order(
                 if best[4] <= 1:
                     # Nothing is narrower than a forest.
                     return best
-                # Another order is given up as soon as it needs more.
+                # Another order is stopped as soon as it needs more.
                 bound = best[6]
     assert best is not None
     return best
@@ -445,7 +445,7 @@ def elimination_order(structure: FactorGraphs, g: int, max_entries: int) -> list
 
 
 def _join(built: list[_Program]) -> tuple[Indices, Indices, Indices, NDArray[np.uint32], Indices, Indices]:
-    """Put programs one after the other and shift their positions accordingly."""
+    """Concatenate programs and shift their positions accordingly."""
     programs = np.zeros((len(built), columns.PROGRAM_COLUMNS), dtype=np.int64)
     steps_at = offsets_from_lengths(len(p.steps) for p in built)
     inputs_at = offsets_from_lengths(len(p.inputs) for p in built)

@@ -1,4 +1,4 @@
-"""Inference for users of factor graphs: exact where the width allows, belief propagation elsewhere."""
+"""Inference for users of factor graphs: exact if the width allows, otherwise by belief propagation."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, offsets_from_lengths
-from latentstruct.inference.elimination import Elimination, asked_graphs
+from latentstruct.inference.elimination import Elimination, selected_graphs
 from latentstruct.inference.propagation import Counting, Propagated, Propagation, run_split
 from latentstruct.inference.structure import FactorGraphs
 
 
 class Inference:
-    """Pooling of factor graphs at two temperatures, each graph by the best way there is.
+    """Pooling of factor graphs at two temperatures, each graph by the best available method.
 
     The value of a graph with score s is smax_{ε_y, y} smax_{ε_h, h} s(y, h). Graphs whose elimination needs no table of
     more than `max_entries` entries, and not too many together, are pooled exactly at any temperatures, the others by
@@ -26,7 +26,7 @@ class Inference:
     hidden : array-like of bool, shape (V,)
         Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
     max_entries : int
-        Largest table that elimination may need; all together may have 64 times as many entries, 2**26 in any case.
+        Maximum number of entries of a table. All together may have 64 times as many, and 2**26 in any case.
     max_iterations, damping, tol, anneal, counting :
         See `Propagation`.
 
@@ -35,7 +35,7 @@ class Inference:
     exact : ndarray of bool, shape (G,)
         Which graphs are pooled by elimination.
     message_at : ndarray of shape (G + 1,)
-        Where each graph's messages begin among those of all graphs; exact graphs have none.
+        Start of each graph's messages among those of all graphs; exact graphs have none.
     """
 
     def __init__(
@@ -69,26 +69,26 @@ class Inference:
         graphs: ArrayLike | None = None,
         warm: ArrayLike | None = None,
     ) -> Propagated:
-        """Return values, derivatives and decoded states of the asked graphs (None: all), and messages.
+        """Return values, derivatives and decoded states of the selected graphs (None: all), and messages.
 
         Parameters
         ----------
         unary, tables : array-like
-            Potentials of the asked graphs, one graph after the other; finite or −inf.
+            Potentials of the selected graphs, one graph after the other; finite or −inf.
         temperature : Temperature
             (ε_y, ε_h), both at least 0.
         graphs : array-like of int, shape (k,)
-            The asked graphs.
+            The selected graphs.
         warm : array-like
-            `messages` of an earlier run over the same graphs, to begin with. Messages of graph g lie at message_at[g] …
-            message_at[g + 1] if all graphs were asked; those of a graph that are all 0 are none.
+            `messages` of an earlier run over the same graphs, to start from. Messages of graph g lie at message_at[g] …
+            message_at[g + 1] if all graphs were selected. If those of a graph are all 0, it has none.
         """
-        asked = asked_graphs(self.structure, graphs)
-        return run_split(self.elimination, self.propagation, unary, tables, temperature, asked, warm)
+        selected = selected_graphs(self.structure, graphs)
+        return run_split(self.elimination, self.propagation, unary, tables, temperature, selected, warm)
 
     def describe(self, graph: int = 0) -> str:
-        """Return in words how one graph is pooled."""
-        (g,) = asked_graphs(self.structure, [graph])
+        """Return a description of how one graph is pooled."""
+        (g,) = selected_graphs(self.structure, [graph])
         if self.exact[g]:
             return f"exact, width {self.elimination.widths[g]}"
         return f"belief propagation: {self.elimination.excess(g).found}"

@@ -14,7 +14,7 @@ from latentstruct.inference.structure import FactorGraphs
 from latentstruct.planes.plane import Slopes
 
 MOST_LEVELS = 2**26
-"""Entries times levels of loss up to which a graph is searched exactly."""
+"""Maximum product of entries and levels of loss for exact search in a graph."""
 
 
 class Forests(NamedTuple):
@@ -32,13 +32,13 @@ class Forests(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "Sequence[Forests]") -> "Forests":
-        """Put forests one after the other."""
+        """Concatenate forests."""
         offsets = (joined_offsets(each) for each in list(zip(*parts, strict=True))[:3])
         return cls(*offsets, *(np.concatenate([part[k] for part in parts]) for k in (3, 4)))
 
     @property
     def edges_at(self) -> Indices:
-        """Where the edges of each forest begin, shape (n + 1,)."""
+        """Start of the edges of each forest, shape (n + 1,)."""
         return self.edge_at[self.items_at]
 
     def levels(
@@ -55,9 +55,9 @@ class Forests(NamedTuple):
         n_levels : ndarray of shape (k,)
             Numbers of losses 0, 1, … of the forests, at least one more than the largest.
         unit : float
-            What a loss of 1 stands for.
+            Value of a loss of 1.
         slopes : callable
-            Returns features of one output per forest, given 1 for each edge that it has and 0 for others.
+            Returns features of one output per forest, given 1 for each of its edges and 0 for others.
         """
         offsets = offsets_from_lengths(n_levels)
         values = np.empty(offsets[-1])
@@ -97,7 +97,7 @@ class EdgeEntries:
         return sums_by(edges, potentials[entries], edge_at[-1])
 
     def counts(self, rows: Indices, used: Vector, entry_at: Indices, edge_at: Indices) -> Vector:
-        """Return how many of the edges that are used have each entry."""
+        """Return the number of used edges of each entry."""
         edges, entries = self._of(rows, entry_at, edge_at)
         return sums_by(entries, used[edges], entry_at[-1])
 

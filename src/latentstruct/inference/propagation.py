@@ -15,41 +15,41 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths, posit
 from latentstruct.core.validation import integer, options, real
 from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.conditioning import Conditioned
-from latentstruct.inference.elimination import Elimination, Layout, as_flags, asked_graphs, check_temperature
+from latentstruct.inference.elimination import Elimination, Layout, as_flags, check_temperature, selected_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs
-from latentstruct.inference.wiring import Asked, Wiring
+from latentstruct.inference.wiring import Selected, Wiring
 
 Flags = NDArray[np.bool_]
 Counting = Literal["bethe", "trees", "auto"]
 
 COLD = 1e-3
-"""Where ε_h = 0 < ε_y, hidden variables are pooled at this share of ε_y: derivatives at 0 need more than messages."""
+"""If ε_h = 0 < ε_y, hidden variables are pooled at this fraction of ε_y: derivatives at 0 need more than messages."""
 
 STAGE_SWEEPS, STAGE_TOL = 20, 1e-3
-"""An annealing stage only has to come near its fixed point."""
+"""Maximum sweeps and tolerance of annealing stages, which only have to come near their fixed points."""
 
 LOOKS = 4
-"""How often outputs are decoded while messages at ε_y = 0 do not come to rest."""
+"""Number of times outputs are decoded while messages at ε_y = 0 do not converge."""
 
 CLIMBS = 50
 """Largest number of sweeps of coordinate ascent over a decoded assignment."""
 
 TREES = 64
-"""Spanning trees drawn to find how often each factor is in one."""
+"""Number of spanning trees drawn to estimate how often each factor is in one."""
 
 
 @dataclass
 class Propagated(Beliefs):
-    """Beliefs with what a later run can begin with.
+    """Beliefs, and messages from which a later run can start.
 
     Attributes
     ----------
     messages : ndarray
-        Last messages of the asked graphs, one graph after the other.
+        Last messages of the selected graphs, one graph after the other.
     sweeps : ndarray of shape (k,)
-        Sweeps that were made over each graph, over all annealing stages.
+        Number of sweeps over each graph, including all annealing stages.
     updates : ndarray of shape (k,)
-        Messages that were sent over each graph: the sweeps times those of one.
+        Number of messages sent in each graph: sweeps times messages per sweep.
     """
 
     messages: Vector
@@ -59,9 +59,9 @@ class Propagated(Beliefs):
 
 @dataclass
 class _Task:
-    """Potentials and messages of the asked graphs; factors of one variable are folded into `folded`."""
+    """Potentials and messages of the selected graphs; factors of one variable are folded into `folded`."""
 
-    asked: Asked
+    selected: Selected
     unary: Vector
     tables: Vector
     folded: Vector
@@ -74,7 +74,7 @@ class _Task:
 class Propagation:
     """Mixed-product belief propagation: sum-product, max-product and everything between.
 
-    The value maximises ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y) in its Bethe form over beliefs τ that agree on single
+    The value maximizes ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y) in its Bethe form over beliefs τ that agree on single
     variables. It is exact on forests at equal temperatures, and at any where each connected set of hidden variables
     shares only one factor with outputs. For ε_y > 0, value and derivatives are those of the Bethe form. For
     ε_y = 0 < ε_h, outputs ŷ are decoded several times, the best is kept, and value and derivatives are those of the
@@ -88,19 +88,19 @@ class Propagation:
     hidden : array-like of bool, shape (V,)
         Which variables are pooled first, at ε_h; the others are pooled after them at ε_y.
     max_iterations : int
-        Most sweeps over a graph (each sends every message once); annealing stages come on top.
+        Maximum number of sweeps over a graph (each sends every message once), without annealing stages.
     damping : float
-        Share of the old message in the new one, from when sweeps no longer bring messages nearer to rest.
+        Fraction of the old message in the new one, used once sweeps no longer reduce the largest change.
     tol : float
-        Messages rest if no entry changed by more in a sweep.
+        Messages have converged if no entry changes by more in a sweep.
     anneal : sequence of float
-        Temperatures that take the place of those that are 0, one after the other, before ε_y = 0 itself; only for
-        graphs that are not exact and have no messages to begin with.
+        Temperatures that replace those that are 0, one after the other, before ε_y = 0 itself; only for
+        graphs that are not exact and have no messages to start from.
     max_entries : int
         Largest table for summing exactly over hidden variables given outputs.
     counting : {"bethe", "trees", "auto"}
         How entropies of joined variables are counted. "bethe" counts each factor once. "trees" counts factors of two
-        variables by their share ρ of the graph's spanning trees (Wainwright, Jaakkola & Willsky 2005): at positive
+        variables by their fraction ρ of the graph's spanning trees (Wainwright, Jaakkola & Willsky 2005): at positive
         equal temperatures the value is then an upper bound, a convex and smooth function of the potentials with one
         fixed point, where Bethe's may jump between several. It takes more sweeps and is less precise where couplings
         are weak. "auto" counts by trees for ε_y > 0, and by Bethe where outputs are decoded. Graphs with larger factors
@@ -111,11 +111,11 @@ class Propagation:
     forest : ndarray of bool, shape (G,)
         Whether the graph has no cycle.
     message_at : ndarray of shape (G + 1,)
-        Where each graph's messages begin among those of all graphs.
+        Start of each graph's messages among those of all graphs.
     n_messages : ndarray of shape (G,)
-        Messages of each graph, from factors of at least two variables to each of these.
+        Number of messages of each graph, from factors of at least two variables to each of these.
     decoding_counting : {"bethe", "trees"}
-        How entropies are counted where outputs are decoded, also those of hidden variables given them.
+        How entropies are counted when outputs are decoded, also those of hidden variables given them.
 
     Notes
     -----
@@ -166,21 +166,21 @@ class Propagation:
         graphs: ArrayLike | None = None,
         messages: ArrayLike | None = None,
     ) -> Propagated:
-        """Return values, derivatives, decoded states and messages of the asked graphs (None: all).
+        """Return values, derivatives, decoded states and messages of the selected graphs (None: all).
 
         Parameters
         ----------
         unary, tables : array-like
-            Potentials of the asked graphs, one graph after the other; finite or −inf.
+            Potentials of the selected graphs, one graph after the other; finite or −inf.
         temperature : Temperature
             (ε_y, ε_h), both at least 0.
         graphs : array-like of int, shape (k,)
-            The asked graphs.
+            The selected graphs.
         messages : array-like
-            Messages of an earlier run over the same graphs to begin with; those of a graph that are all 0 are none.
+            Messages of an earlier run over the same graphs to start from. If those of a graph are all 0, it has none.
         """
         check_temperature(*temperature)
-        task = self._begin(unary, tables, asked_graphs(self.structure, graphs), messages)
+        task = self._begin(unary, tables, selected_graphs(self.structure, graphs), messages)
         weights = self._weights(temperature)
         if weights[0] > 0:
             beliefs = self._pooled(task, weights)
@@ -191,7 +191,7 @@ class Propagation:
         return beliefs
 
     def _weights(self, temperature: Temperature) -> tuple[float, float]:
-        """Temperatures in use: both alike if only one kind of variable is there, ε_h never 0 alone."""
+        """Temperatures in use: both equal if there is only one kind of variable, and ε_h never 0 alone."""
         output, latent = float(temperature[0]), float(temperature[1])
         if not self.hidden.any():
             return output, output
@@ -203,20 +203,22 @@ class Propagation:
         layout = Layout.of(self.structure, graphs)
         unary, tables = layout.check_unary(unary), layout.check_tables(tables)
         lengths = self.message_at[graphs + 1] - self.message_at[graphs]
-        asked = Asked(graphs, layout.unary_at, layout.tables_at, offsets_from_lengths(lengths), layout.variables_at)
-        begin = np.zeros(int(asked.messages_at[-1]))
+        selected = Selected(
+            graphs, layout.unary_at, layout.tables_at, offsets_from_lengths(lengths), layout.variables_at
+        )
+        begin = np.zeros(int(selected.messages_at[-1]))
         if messages is not None:
             given = np.asarray(messages, dtype=np.float64)
             if given.shape != begin.shape:
                 raise InputError(
                     "messages", Description(f"shape {given.shape}"), f"those of an earlier run, of shape {begin.shape}"
                 )
-            # What was impossible under other potentials need not be under these.
+            # What was impossible under other potentials may be possible under these.
             begin[:] = np.where(np.isfinite(given), given, 0.0)
         folded, constants = unary.copy(), np.zeros(len(graphs))
-        propagation.fold(self._wiring, asked, tables, folded, constants)
+        propagation.fold(self._wiring, selected, tables, folded, constants)
         nothing = np.zeros(len(graphs), dtype=np.int64)
-        return _Task(asked, unary, tables, folded, constants, begin, nothing, np.zeros(len(graphs)))
+        return _Task(selected, unary, tables, folded, constants, begin, nothing, np.zeros(len(graphs)))
 
     def _sweep(
         self,
@@ -227,32 +229,32 @@ class Propagation:
         tol: float,
         pooled: bool = False,
     ) -> None:
-        """Send messages over the graphs `wanted`, numbered among the asked ones; `pooled` if for their own sake."""
+        """Send messages over the graphs `wanted`, numbered among the selected ones; `pooled` if for values."""
         equal = weights[0] == weights[1]
         hidden = self._nothing_hidden if equal else self.hidden
         once = self.forest if equal else np.zeros_like(self.forest)
         limits = (max_sweeps, float(self.damping), float(tol))
         wiring = self._soft_wiring if pooled else self._wiring
-        pairwise = self._pairwise[task.asked.graphs]
+        pairwise = self._pairwise[task.selected.graphs]
         shared = (task.folded, task.tables, task.messages, hidden, weights, limits, once)
         found = (task.sweeps, task.residuals)
         if (wanted & pairwise).any():
-            run_pairwise(wiring, task.asked, wanted & pairwise, *shared, True, *found)
+            run_pairwise(wiring, task.selected, wanted & pairwise, *shared, True, *found)
         if (wanted & ~pairwise).any():
-            run_factors(wiring, task.asked, wanted & ~pairwise, *shared, *found)
+            run_factors(wiring, task.selected, wanted & ~pairwise, *shared, *found)
 
     def _is_exact(self, graphs: Indices, weights: tuple[float, float]) -> Flags:
         return self.forest[graphs] & (weights[0] == weights[1] or self._separable[graphs])
 
     def _pooled(self, task: _Task, weights: tuple[float, float]) -> Propagated:
         """Values and beliefs at ε_y > 0."""
-        everything = np.ones(len(task.asked.graphs), dtype=np.bool_)
+        everything = np.ones(len(task.selected.graphs), dtype=np.bool_)
         self._sweep(task, weights, everything, self.max_iterations, self.tol, pooled=True)
         hidden = self._nothing_hidden if weights[0] == weights[1] else self.hidden
         values, marginals, tables = task.constants.copy(), np.empty_like(task.unary), np.empty_like(task.tables)
         propagation.read_out(
             self._soft_wiring,
-            task.asked,
+            task.selected,
             task.folded,
             task.tables,
             task.messages,
@@ -262,23 +264,23 @@ class Propagation:
             marginals,
             tables,
         )
-        states = np.empty(int(task.asked.variables_at[-1]), dtype=np.int64)
-        propagation.most_probable(self._wiring, task.asked, marginals, states)
+        states = np.empty(int(task.selected.variables_at[-1]), dtype=np.int64)
+        propagation.most_probable(self._wiring, task.selected, marginals, states)
         converged = task.residuals <= self.tol
-        exact = converged & self._is_exact(task.asked.graphs, weights)
-        updates = task.sweeps * self.n_messages[task.asked.graphs]
+        exact = converged & self._is_exact(task.selected.graphs, weights)
+        updates = task.sweeps * self.n_messages[task.selected.graphs]
         return Propagated(values, marginals, tables, states, exact, converged, task.messages, task.sweeps, updates)
 
     def _searched(self, task: _Task, weights: tuple[float, float]) -> Propagated:
-        """The best outputs that were decoded at ε_y = 0 or on the way there, and what follows from them."""
+        """The best outputs that were decoded at ε_y = 0 or on the way there, with their values and beliefs."""
         search = _Search(self, task, weights)
-        exact = self._is_exact(task.asked.graphs, weights)
+        exact = self._is_exact(task.selected.graphs, weights)
         annealed = ~exact & ~_has_messages(task)
         if annealed.any():
             for stage in self.anneal:
                 self._sweep(task, (stage, weights[1] or stage), annealed, STAGE_SWEEPS, STAGE_TOL)
                 search.look(annealed)
-        restless = np.ones(len(task.asked.graphs), dtype=np.bool_)
+        restless = np.ones(len(task.selected.graphs), dtype=np.bool_)
         for _ in range(LOOKS):
             self._sweep(task, weights, restless, -(-self.max_iterations // LOOKS), self.tol)
             search.look(restless)
@@ -296,40 +298,40 @@ class Propagation:
             converged,
             task.messages,
             task.sweeps,
-            task.sweeps * self.n_messages[task.asked.graphs],
+            task.sweeps * self.n_messages[task.selected.graphs],
         )
 
     def given_outputs(self) -> "_Given":
-        """Return what sums over hidden variables given outputs; made when first needed."""
+        """Return the object that sums over hidden variables given outputs, created at the first use."""
         if self._given is None:
             self._given = _Given(self)
         return self._given
 
 
 class _Search:
-    """The best assignment of each asked graph that was decoded so far, at ε_y = 0."""
+    """The best assignment of each selected graph decoded so far, at ε_y = 0."""
 
     def __init__(self, owner: Propagation, task: _Task, weights: tuple[float, float]) -> None:
         self.owner, self.task, self.latent = owner, task, weights[1]
         self.hidden = owner._nothing_hidden if weights[1] == 0 else owner.hidden
-        self.states = np.zeros(int(task.asked.variables_at[-1]), dtype=np.int64)
-        self.values = np.full(len(task.asked.graphs), -np.inf)
+        self.states = np.zeros(int(task.selected.variables_at[-1]), dtype=np.int64)
+        self.values = np.full(len(task.selected.graphs), -np.inf)
 
     def look(self, wanted: Flags) -> None:
-        """Decode the graphs `wanted` from the present messages and keep what is better than before."""
+        """Decode the graphs `wanted` from the current messages and keep assignments that are better."""
         task, wiring = self.task, self.owner._wiring
         states = self.states.copy()
         assignments.decode(
-            wiring, task.asked, wanted, task.folded, task.tables, task.messages, self.hidden, self.latent, states
+            wiring, task.selected, wanted, task.folded, task.tables, task.messages, self.hidden, self.latent, states
         )
         if self.latent == 0:
-            assignments.climb(wiring, task.asked, wanted, task.folded, task.tables, states, CLIMBS)
+            assignments.climb(wiring, task.selected, wanted, task.folded, task.tables, states, CLIMBS)
             values = task.constants.copy()
-            assignments.score(wiring, task.asked, task.folded, task.tables, states, values)
+            assignments.score(wiring, task.selected, task.folded, task.tables, states, values)
         else:
             values = self.owner.given_outputs().values(task, states, self.latent)
         better = wanted & (values > self.values)
-        changed, _ = positions(task.asked.variables_at, np.flatnonzero(better))
+        changed, _ = positions(task.selected.variables_at, np.flatnonzero(better))
         self.states[changed] = states[changed]
         self.values[better] = values[better]
 
@@ -339,7 +341,7 @@ class _Search:
         if self.latent > 0:
             return self.owner.given_outputs().beliefs(task, self.states, self.latent)
         unary, tables = np.zeros_like(task.unary), np.zeros_like(task.tables)
-        assignments.indicate(self.owner._wiring, task.asked, self.states, self.values, unary, tables)
+        assignments.indicate(self.owner._wiring, task.selected, self.states, self.values, unary, tables)
         sure = np.ones(len(self.values), dtype=np.bool_)
         return Beliefs(self.values, unary, tables, self.states, sure, sure.copy())
 
@@ -359,7 +361,7 @@ class _Given:
             )
 
     def _run(self, task: _Task, states: NDArray[np.int64], latent: float) -> tuple[Beliefs, Vector]:
-        graphs = task.asked.graphs
+        graphs = task.selected.graphs
         unary, tables, constants = self.conditioned.reduce(task.unary, task.tables, states, graphs)
         temperature = Temperature(latent, latent)
         return run_split(self.elimination, self.propagation, unary, tables, temperature, graphs, None), constants
@@ -372,7 +374,7 @@ class _Given:
     def beliefs(self, task: _Task, states: NDArray[np.int64], latent: float) -> Beliefs:
         """Return beliefs of the whole graphs given ŷ."""
         beliefs, constants = self._run(task, states, latent)
-        return self.conditioned.spread(beliefs, states, task.asked.graphs, constants)
+        return self.conditioned.spread(beliefs, states, task.selected.graphs, constants)
 
 
 def run_split(
@@ -384,7 +386,7 @@ def run_split(
     graphs: Indices,
     messages: ArrayLike | None,
 ) -> Propagated:
-    """Eliminate the asked graphs where that is feasible and propagate beliefs over the others.
+    """Eliminate the selected graphs that are feasible and run belief propagation on the others.
 
     `messages`, given and returned, are those of the others only, one graph after the other; `propagation` may be None
     if there are none.
@@ -427,7 +429,7 @@ def run_split(
 
 
 def wire(structure: FactorGraphs) -> tuple[Wiring, Flags]:
-    """Return the structure as the kernels look it up, and which graphs are forests."""
+    """Return the structure in the layout of the kernels, and which graphs are forests."""
     arity = np.diff(structure.scope_at)
     factor_of = np.repeat(np.arange(len(arity)), arity)
     entries = np.flatnonzero(arity[factor_of] >= 2)
@@ -450,7 +452,7 @@ def wire(structure: FactorGraphs) -> tuple[Wiring, Flags]:
     )
     rank = np.empty(n_variables, dtype=np.int64)
     rank[order] = np.arange(n_variables)
-    # Of factors of two, the entry of the other variable; larger ones do not need it.
+    # Only factors of two variables need the entry of the other one.
     partner = np.arange(len(factor_of))
     paired = np.flatnonzero(arity[factor_of] == 2)
     partner[paired] = 2 * structure.scope_at[factor_of[paired]] + 1 - paired
@@ -480,9 +482,9 @@ def wire(structure: FactorGraphs) -> tuple[Wiring, Flags]:
 
 
 def tree_shares(structure: FactorGraphs) -> Vector:
-    """Return the share of spanning trees that hold each factor of two variables, 1 for all others, shape (F,).
+    """Return the fraction of spanning trees that contain each factor of two variables, 1 for all others, shape (F,).
 
-    The trees are drawn at random, always the same ones, and more until each factor is in one of them.
+    The trees are drawn at random with a fixed seed, until each factor is in at least one of them.
     """
     first = structure.scope_at[:-1]
     pairwise = np.repeat(_largest_arity(structure) <= 2, np.diff(structure.factors_at))
@@ -491,10 +493,10 @@ def tree_shares(structure: FactorGraphs) -> Vector:
     size = len(structure.cards)
     rng, held, n_trees = np.random.default_rng(0), np.zeros(len(pairs)), 0
     while len(pairs) and (n_trees < TREES or not held.all()):
-        # Lengths of 1 to 2, or 0 to 1 for factors that are in no tree yet, so that the tree takes these first.
+        # Lengths of 1 to 2, or 0 to 1 for factors that are in no tree yet, so that the tree prefers these.
         lengths = rng.random(len(pairs)) + np.where(held > 0, 1.0, 1e-9)
         order = np.lexsort((lengths, *ends))
-        # Of factors that join the same two variables, a tree may hold the shortest only.
+        # Of factors that join the same two variables, a tree may contain the shortest only.
         new = np.concatenate([[True], (np.diff(ends[:, order]) != 0).any(axis=0)])
         shortest = order[new]
         graph = sparse.csr_array((lengths[shortest], ends[:, shortest]), shape=(size, size))
@@ -508,7 +510,7 @@ def tree_shares(structure: FactorGraphs) -> Vector:
 
 
 def _count_messages(structure: FactorGraphs) -> Indices:
-    """Messages of each graph, shape (G,)."""
+    """Return the number of messages of each graph, shape (G,)."""
     arity = np.diff(structure.scope_at)
     graphs = np.repeat(np.arange(structure.n_graphs), np.diff(structure.factors_at))
     sent = np.bincount(graphs, weights=np.where(arity > 1, arity, 0), minlength=structure.n_graphs)
@@ -516,7 +518,7 @@ def _count_messages(structure: FactorGraphs) -> Indices:
 
 
 def _largest_arity(structure: FactorGraphs) -> Indices:
-    """Most variables of a factor in each graph, shape (G,)."""
+    """Return the largest number of variables of a factor in each graph, shape (G,)."""
     most = np.zeros(structure.n_graphs, dtype=np.int64)
     graphs = np.repeat(np.arange(structure.n_graphs), np.diff(structure.factors_at))
     np.maximum.at(most, graphs, np.diff(structure.scope_at))
@@ -524,7 +526,7 @@ def _largest_arity(structure: FactorGraphs) -> Indices:
 
 
 def _separable(structure: FactorGraphs, hidden: Flags) -> Flags:
-    """Whether each connected set of hidden variables shares only one factor with outputs, for each graph.
+    """Return for each graph whether each connected set of hidden variables shares only one factor with outputs.
 
     Summing it out then adds no table that spans several factors, so that Bethe entropies of a forest stay exact.
     """
@@ -546,7 +548,7 @@ def _separable(structure: FactorGraphs, hidden: Flags) -> Flags:
 
 
 def _has_messages(task: _Task) -> Flags:
-    """Which asked graphs were given messages to begin with."""
-    given = np.zeros(len(task.asked.graphs), dtype=np.bool_)
-    given[np.searchsorted(task.asked.messages_at, np.flatnonzero(task.messages), side="right") - 1] = True
+    """Return which selected graphs have messages to start from."""
+    given = np.zeros(len(task.selected.graphs), dtype=np.bool_)
+    given[np.searchsorted(task.selected.messages_at, np.flatnonzero(task.messages), side="right") - 1] = True
     return given

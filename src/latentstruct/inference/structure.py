@@ -1,4 +1,4 @@
-"""Factor graphs on flat arrays, many at once: the structure, apart from the numbers in the tables."""
+"""Factor graphs on flat arrays, many at once: the structure, without the values of the tables."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,15 +10,15 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.exceptions import Description, InputError
 
 MOST_ENTRIES = 2**62
-"""More table entries than this are refused, so that positions never overflow."""
+"""Maximum number of table entries, so that positions never overflow."""
 
 
 @dataclass(frozen=True)
 class FactorGraphs:
     """The structure of one or more factor graphs.
 
-    Potentials are given apart, in the log domain (−inf is a hard zero): `unary` has an entry for each state of each
-    variable, `tables` one for each joint state of each factor. The score of an assignment x is
+    Potentials are separate arrays in the log domain (−inf is a hard zero): `unary` has one entry per state of each
+    variable, `tables` one per joint state of each factor. The score of an assignment x is
     Σ_v unary_v(x_v) + Σ_f table_f(x_f).
 
     Attributes
@@ -45,16 +45,16 @@ class FactorGraphs:
 
     @cached_property
     def state_at(self) -> Indices:
-        """Where each variable's entries of `unary` begin, shape (V + 1,)."""
+        """Start of each variable's entries of `unary`, shape (V + 1,)."""
         return offsets_from_lengths(self.cards)
 
     @cached_property
     def table_at(self) -> Indices:
-        """Where each factor's entries of `tables` begin, shape (F + 1,)."""
+        """Start of each factor's entries of `tables`, shape (F + 1,)."""
         return offsets_from_lengths(self._table_sizes())
 
     def check(self) -> "FactorGraphs":
-        """Return the structure itself if it is sound; raise InputError that names what is wrong if not."""
+        """Return the structure itself; raise InputError if it is invalid."""
         _check_offsets("variables_at", self.variables_at, "variables", len(self.cards))
         _check_offsets("scope_at", self.scope_at, "entries of scopes", len(self.scopes))
         _check_offsets("factors_at", self.factors_at, "factors", len(self.scope_at) - 1)
@@ -81,7 +81,7 @@ class FactorGraphs:
             raise InputError("scopes", got, f"different variables for factor {factors[k]}")
 
     def _table_sizes(self) -> Indices:
-        """Entries of each factor's table, multiplied in integers; floats only tell whether these could overflow."""
+        """Return the entries of each factor's table as integers; floats are used only to detect overflow."""
         arity = np.diff(self.scope_at)
         sizes = np.ones(len(arity), dtype=np.int64)
         estimates = np.ones(len(arity))
@@ -98,7 +98,7 @@ class FactorGraphs:
 
 
 def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike, edges_at: ArrayLike) -> FactorGraphs:
-    """Return the checked structure of graphs with a factor for each edge.
+    """Return the checked structure of graphs with one factor per edge.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike,
     edges : array-like of shape (E, 2)
         The two variables of each edge, counted over all graphs; the table of edge (a, b) has shape (S_a, S_b).
     variables_at, edges_at : array-like of shape (G + 1,)
-        Where each graph's variables and edges begin.
+        Start of each graph's variables and edges.
     """
     pairs = as_indices("edges", edges)
     if pairs.size == 0:
@@ -124,7 +124,7 @@ def pairwise_graphs(cards: ArrayLike, edges: ArrayLike, variables_at: ArrayLike,
 
 
 def as_indices(name: str, values: ArrayLike) -> Indices:
-    """Return whole numbers as int64; raise InputError if they are not whole numbers."""
+    """Return an array as int64; raise InputError if its values are not integers."""
     array = np.asarray(values)
     if array.size == 0:
         return array.astype(np.int64)
@@ -141,7 +141,7 @@ def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
 
 @dataclass
 class Beliefs:
-    """What inference found for the asked graphs; arrays are compact, in the order in which graphs were asked.
+    """Results of inference for the selected graphs, compact and in the order of the selection.
 
     Attributes
     ----------
@@ -150,13 +150,13 @@ class Beliefs:
     unary, tables : ndarray
         Derivatives of the values by the potentials, laid out as these: marginals P(x_v) and P(x_f) of the distribution
         that the two temperatures define (indicators of one best assignment where a temperature is 0).
-    states : ndarray of shape (variables of the asked graphs,)
+    states : ndarray of shape (variables of the selected graphs,)
         The decoded assignment: the best outputs, and for hidden variables the best (ε_h = 0) or most probable state
         given these.
     exact : ndarray of bool, shape (k,)
         Whether value, derivatives and outputs are those of the graph and not an approximation.
     converged : ndarray of bool, shape (k,)
-        Whether messages came to rest; True where no iteration is needed.
+        Whether messages converged; True if no iteration is needed.
     """
 
     values: Vector

@@ -1,4 +1,4 @@
-"""The structure of factor graphs as the kernels of belief propagation look it up."""
+"""The structure of factor graphs in the layout of the kernels of belief propagation."""
 
 from typing import NamedTuple
 
@@ -6,16 +6,16 @@ from latentstruct.core.types import Indices, Vector
 
 
 class Wiring(NamedTuple):
-    """Structure of all graphs (see `FactorGraphs`) with what the kernels look up.
+    """Structure of all graphs (see `FactorGraphs`) with lookup tables of the kernels.
 
-    near_at, near : entries of each variable in factors of two or more, those of earlier neighbours first
-    near_mid : where the entries of later neighbours begin
-    back : for each place a in `near`, that of the other variable of the factor
+    near_at, near : entries of each variable in factors of two or more, those of earlier neighbors first
+    near_mid : start of the entries of later neighbors
+    back : for each place in `near`, that of the other variable of the factor
     order : variables of each graph in the order of sweeps; in forests each after the one through which it is reached
     factor_order : factors of each graph in the order in which they were reached
-    shares : ρ_f of each factor, 1 but for tree-reweighted propagation, which takes factors of two variables only
+    shares : ρ_f of each factor, 1 except in tree-reweighted propagation, which supports factors of two variables only
 
-    `near_mid` and `back` are of use only in graphs without factors of more than two variables.
+    `near_mid` and `back` are used only in graphs without factors of more than two variables.
     """
 
     cards: Indices
@@ -36,8 +36,8 @@ class Wiring(NamedTuple):
     shares: Vector
 
 
-class Asked(NamedTuple):
-    """The selected graphs and where their compact entries begin, each array but `graphs` of shape (k + 1,)."""
+class Selected(NamedTuple):
+    """The selected graphs and the starts of their compact entries, each array but `graphs` of shape (k + 1,)."""
 
     graphs: Indices
     unary_at: Indices

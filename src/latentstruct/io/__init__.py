@@ -1,8 +1,8 @@
-"""Readers and writers of the files people have.
+"""Readers and writers of file formats.
 
-Every reader takes plain or gzip-compressed UTF-8 text. It raises an `InputError` if there is no such file, and a
-`FormatError` if the file is malformed: the message names the file, the line, what was found, what was expected and the
-cure. Tables are read by `delimited.Table`, JSON lines by `json_lines.read_records`, other text by `text.Source`.
+Readers accept plain or gzip-compressed UTF-8 text. They raise a `FormatError` with the path, the line and what was
+expected if a file is malformed or cannot be read. Tables are read by `delimited.Table`, JSON lines by
+`json_lines.read_records`, other text by `text.Source`.
 """
 
 from typing import TYPE_CHECKING

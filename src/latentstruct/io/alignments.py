@@ -1,4 +1,4 @@
-"""Pairs of sequences, aligned or not: gapped FASTA and PIR, two records a pair."""
+"""Pairs of sequences, aligned or not: gapped FASTA and PIR, two records per pair."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.io.fasta import Record, fasta_records, join_letters, wrapped
-from latentstruct.io.text import FilePath, Source, show, write_text
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.fasta import Record, fasta_records, join_letters, no_sequences, wrapped
+from latentstruct.io.text import FilePath, Source, write_text
 
 GAPS = b"-."
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -31,7 +31,7 @@ class SequencePairs:
     sequences : list of n (str, str)
         Their letters in upper case, without gaps.
     matches : list of n int arrays of shape (m_i, 2), optional
-        The positions (i, j) in both sequences, counted from 0, that are aligned with each other, both increasing;
+        The positions (i, j) in both sequences, from 0, that are aligned with each other, both increasing;
         None if the sequences were read without an alignment.
     """
 
@@ -46,7 +46,7 @@ class SequencePairs:
 
 
 class _Row(NamedTuple):
-    """One record: where it stands, its name and its letters and gaps in both cases."""
+    """A record: the line of its header, its name, and its letters and gaps in both cases."""
 
     line: int
     name: str
@@ -59,13 +59,13 @@ class _Row(NamedTuple):
 
 
 def _row(lines: Sequence[tuple[int, bytes]], source: Source) -> bytes:
-    """Return the letters and gaps of lines, white space left out."""
+    """Return the letters and gaps of lines without white space."""
     expected = "letters of either case and the gaps '-' and '.'"
-    return join_letters(lines, source, _ROW_BYTES + _SPACE, expected, _cure).translate(None, _SPACE)
+    return join_letters(lines, source, _ROW_BYTES + _SPACE, expected, _hint).translate(None, _SPACE)
 
 
-def _cure(letter: str) -> str:
-    return "drop the star at the end of a FASTA sequence" if letter == "*" else "remove it, or write X for it"
+def _hint(letter: str) -> str:
+    return "Remove the star at the end of a FASTA sequence." if letter == "*" else "Use X for unknown letters."
 
 
 def _parse_pir(record: Record, title: str, source: Source) -> _Row:
@@ -76,11 +76,9 @@ def _parse_pir(record: Record, title: str, source: Source) -> _Row:
         heads.append((number, head))
         if star:
             return _Row(record.line, title, _row(heads, source))
-    source.fail(
-        f"the PIR record {show(title)} does not end; expected a line of remarks, letters and a star '*': complete it, "
-        "or name the sequence without 'P1;' if this is FASTA",
-        line=record.line,
-    )
+    hint = "Remove 'P1;' from the name if this is FASTA."
+    got = Description(f"no end of the PIR record {show(title)}")
+    source.fail(got, "a line of remarks, letters and a star '*'", hint, line=record.line)
 
 
 def _rows(source: Source) -> Iterator[_Row]:
@@ -92,15 +90,12 @@ def _rows(source: Source) -> Iterator[_Row]:
         else:
             row = _Row(record.line, record.header.partition(" ")[0], _row(record.lines, source))
         if not row.row.translate(None, GAPS):
-            source.fail(
-                f"the sequence {show(row.name)} has no letters; expected some after its header: remove the pair",
-                line=record.line,
-            )
+            source.fail(Description("none"), f"letters of the sequence {show(row.name)}", line=record.line)
         yield row
 
 
 def _pairs(source: Source) -> Iterator[tuple[_Row, _Row]]:
-    """Yield the records two by two."""
+    """Yield the records in pairs."""
     first: _Row | None = None
     n_records = 0
     for row in _rows(source):
@@ -111,26 +106,19 @@ def _pairs(source: Source) -> Iterator[tuple[_Row, _Row]]:
             yield first, row
             first = None
     if first is not None:
-        source.fail(
-            f"the sequence {show(first.name)} has no partner, as there are {n_records} records; expected an even "
-            "number, two a pair: add its partner or remove it",
-            line=first.line,
-        )
+        got = Description(f"{n_records} records, the last one {show(first.name)}")
+        source.fail(got, "an even number of records, two per pair", line=first.line)
     if not n_records:
-        raise FormatError(
-            f"{source.name} holds no sequences; expected a line '>name' and letters: check that it is complete"
-        )
+        raise no_sequences(source)
 
 
 def _match(first: _Row, second: _Row, source: Source, lower_case: bool) -> NDArray[np.int64]:
-    """Return the positions (i, j) of the columns that count."""
+    """Return the positions (i, j) of the aligned columns."""
     a, b = (np.frombuffer(row.row, dtype=np.uint8) for row in (first, second))
     if len(a) != len(b):
-        source.fail(
-            f"the row of {show(second.name)} has {len(b)} columns; expected {len(a)} as its partner "
-            f"{show(first.name)} in line {first.line} has: fill it with gaps '-', or is this file not aligned?",
-            line=second.line,
-        )
+        got = Description(f"{len(b)} columns in the row of {show(second.name)}")
+        expected = f"{len(a)} columns as in the row of {show(first.name)} in line {first.line}"
+        source.fail(got, expected, "Fill rows with gaps '-'.", line=second.line)
     letters = [(row != ord("-")) & (row != ord(".")) for row in (a, b)]
     counted = letters[0] & letters[1]
     if not lower_case:
@@ -148,20 +136,17 @@ def parse_alignments(source: Source, lower_case: bool = False) -> SequencePairs:
         sequences.append((first.letters, second.letters))
         matches.append(_match(first, second, source, lower_case))
     if not any(map(len, matches)):
-        kind, cure = ("", "") if lower_case else ("upper-case ", ", or let lower-case columns count too")
-        raise FormatError(
-            f"{source.name} has no column with two {kind}letters; expected aligned letters: check that the pairs are "
-            f"aligned{cure}"
-        )
+        kind, hint = ("", None) if lower_case else ("upper-case ", "Set `lower_case` to use lower-case columns too.")
+        raise FormatError(source.name, Description("none"), f"a column with two {kind}letters", hint)
     return SequencePairs(names, sequences, matches)
 
 
 def read_alignments(path: FilePath, lower_case: bool = False) -> SequencePairs:
-    """Read aligned pairs from a file of gapped FASTA or PIR records, two a pair.
+    """Read aligned pairs from a file of gapped FASTA or PIR records, two per pair.
 
-    Both rows of a pair have as many columns; ``-`` and ``.`` are gaps. A column of two upper-case letters is aligned.
-    Lower-case letters belong to the sequences, but how they are aligned is not known, as in the reference alignments
-    of PREFAB, BAliBASE and others.
+    Both rows of a pair have the same number of columns; ``-`` and ``.`` are gaps. A column of two upper-case letters
+    is aligned. The alignment of lower-case letters is unknown, as in the reference alignments of PREFAB, BAliBASE and
+    others.
 
     Parameters
     ----------
@@ -179,13 +164,13 @@ def read_alignments(path: FilePath, lower_case: bool = False) -> SequencePairs:
 
 
 def read_sequence_pairs(path: FilePath) -> SequencePairs:
-    """Read pairs of sequences that are to be aligned from a file of FASTA or PIR records, two a pair.
+    """Read pairs of sequences that are to be aligned from a file of FASTA or PIR records, two per pair.
 
     Parameters
     ----------
     path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Gaps are passed over, so that an
-        aligned file will do.
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Gaps are ignored, so an aligned
+        file can be used.
 
     Returns
     -------
@@ -197,13 +182,13 @@ def read_sequence_pairs(path: FilePath) -> SequencePairs:
 
 
 def read_tracks(path: FilePath) -> dict[str, str]:
-    """Read a state for each letter of named sequences, such as secondary structure, from a FASTA file.
+    """Read one state per letter of named sequences, such as secondary structure, from a FASTA file.
 
     Parameters
     ----------
     path : str or path
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Each record has the name of a
-        sequence and a visible ASCII character for each of its letters; ``-`` and ``.`` are states like others.
+        sequence and a visible ASCII character per letter; ``-`` and ``.`` are states like others.
 
     Returns
     -------
@@ -218,37 +203,28 @@ def read_tracks(path: FilePath) -> dict[str, str]:
         for number, content in record.lines:
             row = content.translate(None, _SPACE)
             if any(not 33 <= byte <= 126 for byte in row):
-                source.fail(
-                    f"found {show(row)}; expected visible ASCII characters: write one for each letter", line=number
-                )
+                source.fail(row, "visible ASCII characters, one per letter", line=number)
             parts.append(row)
         states = b"".join(parts).decode("ascii")
         if tracks.setdefault(title, states) != states:
-            source.fail(
-                f"the name {show(title)} was used before for other states; expected one record a sequence: rename it",
-                line=record.line,
-            )
+            source.fail(title, "one record per sequence", line=record.line)
     if not tracks:
-        raise FormatError(
-            f"{source.name} holds no records; expected a line '>name' and states: check that it is complete"
-        )
+        raise FormatError(source.name, Description("no records"), "lines '>name' followed by states")
     return tracks
 
 
 def gapped_rows(sequences: tuple[str, str], matches: Any) -> tuple[str, str]:
-    """Write one alignment as two rows of the same length, with ``-`` for gaps.
+    """Return an alignment as two rows of the same length, with ``-`` for gaps.
 
-    Between aligned letters stand those of the first sequence that face gaps, then those of the second. The matches of
-    shape (m, 2) are aligned positions, both columns strictly increasing; other ones raise an InputError.
+    Between aligned letters, those of the first sequence that face gaps precede those of the second. The matches of
+    shape (m, 2) are aligned positions, both columns strictly increasing; others raise an InputError.
     """
     found = np.asarray(matches, dtype=np.int64).reshape(-1, 2)
     ends = np.array([[len(sequence) for sequence in sequences]])
     path = np.concatenate([[[-1, -1]], found, ends])
     if (np.diff(path, axis=0) <= 0).any():
-        raise InputError(
-            f"the matches are {show(found.tolist())}; expected positions that increase in both columns, from 0 to "
-            f"below the lengths {len(sequences[0])} and {len(sequences[1])}: align these sequences"
-        )
+        lengths = f"{len(sequences[0])} and {len(sequences[1])}"
+        raise InputError("matches", found.tolist(), f"positions below {lengths} that increase in both columns from 0")
     first, second = sequences
     rows: tuple[list[str], list[str]] = ([], [])
     for (i, j), (next_i, next_j) in zip(path[:-1].tolist(), path[1:].tolist(), strict=True):
@@ -259,7 +235,7 @@ def gapped_rows(sequences: tuple[str, str], matches: Any) -> tuple[str, str]:
 
 
 def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60) -> None:
-    """Write aligned pairs as gapped FASTA, two records a pair.
+    """Write aligned pairs as gapped FASTA, two records per pair.
 
     Parameters
     ----------
@@ -268,7 +244,7 @@ def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60)
     pairs : SequencePairs
         With matches.
     line_width : int, default=60
-        Columns in a line.
+        Columns per line.
 
     Raises
     ------
@@ -276,7 +252,7 @@ def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60)
         If there are no matches, or they do not fit the sequences.
     """
     if pairs.matches is None:
-        raise InputError("the pairs have no matches; expected aligned positions for each pair: align them first")
+        raise InputError("pairs", Description("pairs without matches"), "aligned pairs")
     lines: list[str] = []
     for names, sequences, matches in zip(pairs.names, pairs.sequences, pairs.matches, strict=True):
         lines += _records_of(names, gapped_rows(sequences, matches), line_width)
@@ -287,6 +263,6 @@ def _records_of(names: Sequence[str], rows: Sequence[str], line_width: int) -> I
     """Yield the lines of the records of one pair."""
     for name, row in zip(names, rows, strict=True):
         if not name or name.split() != [name]:
-            raise InputError(f"a sequence is called {show(name)}; expected a name without white space: rename it")
+            raise InputError("pairs", name, "pairs whose names have no white space")
         yield f">{name}"
         yield from wrapped(row, line_width)

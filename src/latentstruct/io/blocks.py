@@ -1,27 +1,26 @@
-"""Files that are read part by part, because they need not fit into memory."""
+"""Files that are read in blocks, because they may not fit into memory."""
 
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from latentstruct.core.lazy import sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.columns import ColumnSentences, ends_sentence, form_of, parse_conll
 from latentstruct.io.delimited import typed_labels
 from latentstruct.io.svmlight import MAX_INDEX, parse_svmlight
 from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, numbered_lines, path_text, source_name
 
 TOKENS, SAMPLES = 20_000, 5_000
-"""Tokens, or samples, of a part."""
+"""Tokens, or samples, per block."""
 
 
 def refuse_stream(path: FilePath) -> None:
     """Raise if a file that is read twice is standard input or a pipe."""
     text = path_text(path)
-    if text == STANDARD_STREAM:
-        raise InputError("the data are standard input, but they are read twice; expected a file: give its name")
-    if os.path.exists(text) and not (os.path.isfile(text) or os.path.isdir(text)):
-        raise InputError(f"{text} is a pipe or a device, but it is read twice; expected a file: write the data to one")
+    seekable = text != STANDARD_STREAM and (not os.path.exists(text) or os.path.isfile(text) or os.path.isdir(text))
+    if not seekable:
+        raise InputError("path", Description(source_name(path)), "a file, as it is read twice")
 
 
 def read_conll_blocks(
@@ -41,25 +40,25 @@ def read_conll_blocks(
                 yield parse_conll(waiting, name, None, blank, form)
                 waiting = []
     if waiting or form is None:
-        # Of nothing at all, the reader tells what is wrong.
+        # If there is nothing at all, the reader raises the error.
         yield parse_conll(waiting, name, None, blank, form)
 
 
 def survey_svmlight(path: FilePath, zero_based: bool = False) -> tuple[int, dict[str, Any], int]:
     """Return the number of features of an svmlight file, its labels and the number of samples, read in blocks.
 
-    The labels map the text in the file to what `read_svmlight` returns for it.
+    The labels map the text in the file to the value that `read_svmlight` returns for it.
     """
     name, n_features, n_samples = source_name(path), 0, 0
     written: dict[str, int] = {}
     for lines in _parts(path, SAMPLES):
-        # With the largest number of features there may be, a part without any is none of the file's mistakes.
+        # The largest possible number of features, as a block without features is valid.
         X, labels, numbers = parse_svmlight(Source(lines, name), MAX_INDEX, zero_based)
         n_features, n_samples = max(n_features, int(X.indices.max(initial=-1)) + 1), n_samples + X.shape[0]
         for label, number in zip(labels, numbers, strict=True):
             written.setdefault(label, number)
     if not n_features:
-        # The reader tells what is wrong with such a file.
+        # The reader raises the error of such a file.
         parse_svmlight(Source(next(_parts(path, 1), []), name))
     typed = typed_labels(list(written), list(written.values()), Source((), name))
     return n_features, dict(zip(written, typed.tolist(), strict=True)), n_samples

@@ -3,11 +3,11 @@
 Inside the library a box is x0, y0, x1, y1 in pixels, where x0 and y0 belong to it and x1 and y1 do not.
 
 - The table has the columns ``file`` and ``label``, separated by commas (tabs if the name ends in ``.tsv``), and
-  ``x0``, ``y0``, ``x1``, ``y1`` if there are boxes. An image with several boxes has a row for each; the four cells
+  ``x0``, ``y0``, ``x1``, ``y1`` if there are boxes. An image with several boxes has one row per box; the four cells
   are empty where no box is known.
 - COCO JSON has ``images``, ``categories`` and ``annotations`` with ``bbox`` = x0, y0, width, height. Annotations of
-  crowds are left out.
-- VOC XML has a file for each image, see `latentstruct.io.voc`.
+  crowds are ignored.
+- VOC XML has one file per image, see `latentstruct.io.voc`.
 """
 
 import os
@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.core.formatting import show
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.annotated import IMAGE_SUFFIX, ImageAnnotation, check_distinct, fit_boxes, image_name
 from latentstruct.io.delimited import SEPARATORS, Table
 from latentstruct.io.text import (
@@ -31,7 +32,6 @@ from latentstruct.io.text import (
     extension,
     path_text,
     read_limited,
-    show,
     write_text,
 )
 from latentstruct.io.voc import read_voc
@@ -54,7 +54,7 @@ MAX_JSON_BYTES = 2**30
 
 
 def read_annotations(path: FilePath) -> list[ImageAnnotation]:
-    """Read labels of images, and boxes if there are some, choosing the reader by name and content.
+    """Read labels of images, and boxes if there are any; the reader is chosen by name and content.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def read_annotations(path: FilePath) -> list[ImageAnnotation]:
     Returns
     -------
     list of ImageAnnotation
-        One for each image, in the order of the file or of the names of the XML files.
+        One per image, in the order of the file or of the names of the XML files.
     """
     text = path_text(path)
     if os.path.isdir(text):
@@ -77,7 +77,7 @@ def read_annotations(path: FilePath) -> list[ImageAnnotation]:
     }
     kind = extension(text)
     if kind in (".zip", ".tar"):
-        raise InputError(f"{text} is an archive; expected a folder of VOC XML, COCO JSON or a table: unpack it first")
+        raise InputError("path", path, "a folder of VOC XML, COCO JSON or a table", "Unpack archives first.")
     if kind in by_extension or text == STANDARD_STREAM:
         return by_extension.get(kind, read_label_table)(text)
     start = read_limited(text, 2**12, whole=False).removeprefix(BOM).lstrip()[:1]
@@ -98,42 +98,37 @@ def read_label_table(path: FilePath) -> list[ImageAnnotation]:
     Returns
     -------
     list of ImageAnnotation
-        One for each image, in the order of first rows.
+        One per image, in the order of first rows.
     """
     return _annotations(Table.open(path, skip_empty=True))
 
 
 def parse_label_table(raw: bytes, name: str) -> list[ImageAnnotation]:
-    """Read such a table with commas from the contents of a file; messages call the file `name`."""
+    """Read such a table with commas from the content of a file; messages use `name` as its name."""
     return _annotations(Table(Source.of(raw.removeprefix(BOM), name), ",", skip_empty=True))
 
 
 def _check_header(table: Table) -> None:
-    """Check the names of the columns, and make them lower-case."""
+    """Check the names of the columns, and convert them to lower case."""
     first, source = table.header[0], table.source
     header = table.header = [column.lower() for column in table.header]
     other = next((sign for sign in SEPARATORS if sign != table.delimiter and sign in header[0]), None)
     if len(header) == 1 and other is not None:
-        cure = "save it with commas" if table.delimiter == "," else "save it with tabs, or let its name end in .csv"
-        expected = f"{SEPARATORS[table.delimiter]} between the cells"
-        source.fail(f"the header has {SEPARATORS[other]}; expected {expected}: {cure}")
-    expected = f"file and label, and {', '.join(SIDES)} if there are boxes"
+        source.fail(Description(SEPARATORS[other]), f"{SEPARATORS[table.delimiter]} between the cells")
+    expected = f"the columns file and label, and {', '.join(SIDES)} if there are boxes"
     other_columns = [column for column in header if column not in ("file", "label", *SIDES)]
     if other_columns and any(IMAGE_SUFFIX.fullmatch(os.path.splitext(cell)[1]) for cell in header):
-        source.fail(f"found {show(first)} where the header should be; expected {expected}: add a header line")
+        source.fail(first, f"a header with {expected}")
     if other_columns:
-        found = ", ".join(map(show, other_columns[:COLUMNS_SHOWN]))
-        one = len(other_columns) == 1
-        found = f"the column {found}" if one else f"{len(other_columns)} other columns ({found})"
-        source.fail(f"found {found}; expected {expected}: rename or remove {'it' if one else 'them'}")
+        source.fail(Description(", ".join(map(show, other_columns[:COLUMNS_SHOWN]))), expected)
     table.check_names()
     for column in ("file", "label", *(SIDES if set(SIDES) & set(header) else ())):
         if column not in header:
-            source.fail(f"the column {show(column)} is missing; expected {expected}: add it to the header")
+            source.fail(Description(f"no column {column}"), expected)
 
 
 def _annotations(table: Table) -> list[ImageAnnotation]:
-    """Return what the rows of a table say of each image."""
+    """Return the annotation of each image from the rows of a table."""
     source = table.source
     if table.header:
         _check_header(table)
@@ -146,18 +141,17 @@ def _annotations(table: Table) -> list[ImageAnnotation]:
         file, box = row["file"], _box(row, source)
         earlier = lines.setdefault(file, {}).setdefault((row["label"], box), source.line)
         if earlier != source.line:
-            found = f"{file} has the same label and box as on line {earlier}"
-            source.fail(f"{found}; expected rows that differ: remove one")
+            source.fail(Description(f"the row of line {earlier} again"), "distinct rows")
     if not lines:
-        expected = f"the header file{table.delimiter}label and a row for each image"
-        source.fail(f"found no label; expected {expected}: check that this is the right file")
+        source.fail(Description("no label"), f"the header file{table.delimiter}label and a row per image")
     annotations = []
     for file, rows in lines.items():
         boxes = [(label, box) for label, box in rows if box is not None]
         labels = tuple(dict.fromkeys(label for label, _ in rows))
-        place = f"{source.name}:{next(iter(rows.values()))}"
+        line = next(iter(rows.values()))
         values = np.array([box for _, box in boxes], dtype=np.float64).reshape(-1, 4)
-        annotations.append(ImageAnnotation(file, labels, values, tuple(label for label, _ in boxes), None, place))
+        box_labels = tuple(label for label, _ in boxes)
+        annotations.append(ImageAnnotation(file, labels, values, box_labels, None, source.name, line))
     return check_distinct(annotations)
 
 
@@ -168,8 +162,7 @@ def _box(row: Mapping[str, str], source: Source) -> tuple[float, ...] | None:
         return None
     for side, text in zip(SIDES, texts, strict=True):
         if not NUMBER.fullmatch(text) or not isfinite(float(text)):
-            expected = "a finite number, or four empty cells where no box is known"
-            source.fail(f"{side} is {show(text)}; expected {expected}: correct it")
+            source.fail(text, f"a finite number as {side}, or four empty cells where no box is known")
     return tuple(map(float, texts))
 
 
@@ -193,7 +186,7 @@ class CocoCategory(msgspec.Struct):
 
 
 class CocoAnnotation(msgspec.Struct, omit_defaults=True):
-    """An object of a COCO file; the score is that of a prediction and is not looked at."""
+    """An object of a COCO file; the score is that of a prediction and is not used."""
 
     image_id: int | str
     category_id: int
@@ -223,30 +216,25 @@ def read_coco(path: FilePath) -> list[ImageAnnotation]:
     Returns
     -------
     list of ImageAnnotation
-        One for each image, in the order of the file.
+        One per image, in the order of the file.
     """
     name = path_text(path)
     raw = read_limited(name, MAX_JSON_BYTES).removeprefix(BOM)
     try:
         file = msgspec.json.decode(raw, type=CocoFile)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        why = str(error).replace("`", "")
-        raise FormatError(
-            f"{name} cannot be read ({show(why, 160)}); expected COCO JSON, an object with the lists images, "
-            "categories and annotations: export it again"
-        ) from error
+        got = Description(show(str(error).replace("`", ""), 160))
+        expected = "COCO JSON, an object with the lists images, categories and annotations"
+        raise FormatError(name, got, expected) from error
     if not file.images:
-        raise FormatError(f"{name} has no images; expected at least one in the list images: export it again")
+        raise FormatError(name, Description("none"), "at least one image in the list images")
     categories = _by_id(file.categories, name, "categories")
     images = _by_id(file.images, name, "images")
     objects: dict[Any, list[CocoAnnotation]] = defaultdict(list)
     for k, one in enumerate(file.annotations):
-        for known, number, what in ((images, one.image_id, "image"), (categories, one.category_id, "category")):
+        for known, number, field in ((images, one.image_id, "image_id"), (categories, one.category_id, "category_id")):
             if number not in known:
-                raise FormatError(
-                    f"{name}: annotations[{k}] has the {what} {show(number)}; expected the id of one in the file: "
-                    "correct it, or export the file again"
-                )
+                raise FormatError(name, number, f"an id in the file as {field} of annotations[{k}]")
         if not one.iscrowd:
             objects[one.image_id].append(one)
     return check_distinct([_from_coco(image, objects[image.id], categories, name) for image in file.images])
@@ -256,9 +244,7 @@ def _by_id(records: Sequence[Any], name: str, what: str) -> dict[Any, Any]:
     found = {record.id: record for record in records}
     if len(found) < len(records):
         repeated = next(one.id for one in records if found[one.id] is not one)
-        raise FormatError(
-            f"{name}: the id {show(repeated)} stands twice in {what}; expected ids that all differ: export it again"
-        )
+        raise FormatError(name, Description(f"{show(repeated)} twice"), f"distinct ids of {what}")
     return found
 
 
@@ -267,10 +253,8 @@ def _from_coco(
 ) -> ImageAnnotation:
     labels = [categories[one.category_id].name.strip() for one in objects]
     if not all(labels) or not image.file_name.strip():
-        raise FormatError(
-            f"{name}: image {show(image.id)} or a category of its objects has an empty name; expected a name for each: "
-            "correct it"
-        )
+        got = Description(f"an empty name at image {show(image.id)}")
+        raise FormatError(name, got, "names of images and categories")
     boxed = [(label, one.bbox) for label, one in zip(labels, objects, strict=True) if one.bbox is not None]
     boxes = np.array([box for _, box in boxed], dtype=np.float64).reshape(-1, 4)
     with np.errstate(over="ignore"):
@@ -290,7 +274,7 @@ def write_coco(path: FilePath, annotations: Sequence[ImageAnnotation], scores: S
     annotations : sequence of ImageAnnotation
         Images with boxes. A label without a box becomes an annotation without one.
     scores : sequence of float, optional
-        The score of each box, one image after the other.
+        The score of each box, image by image.
     """
     names = sorted({label for one in annotations for label in one.labels})
     categories = {label: number for number, label in enumerate(names, 1)}
@@ -314,7 +298,7 @@ def write_coco(path: FilePath, annotations: Sequence[ImageAnnotation], scores: S
 
 
 def record_lines(lists: Mapping[str, Sequence[Any]]) -> str:
-    """Return lists of records by name as JSON, a record a line."""
+    """Return lists of records by name as JSON, one record per line."""
     parts = []
     for name, records in lists.items():
         lines = ",\n ".join(msgspec.json.encode(record).decode() for record in records)

@@ -1,13 +1,14 @@
-"""Trees in brackets, as treebanks write them, and the sentences that are to be parsed."""
+"""Trees in brackets, as in treebanks, and sentences to be parsed."""
 
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from latentstruct.core.formatting import show
 from latentstruct.data.trees import NO_BREAK_SPACES, Tree, is_plain, plain_label
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.io.text import FilePath, Source, kept_input, numbered_lines, show, source_name, write_text
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import FilePath, Source, kept_input, numbered_lines, source_name, write_text
 
 ENCODINGS = ("utf-8", "latin-1")
 EMPTY_LABEL = "-NONE-"
@@ -22,7 +23,7 @@ Token = str | tuple[str, str]
 
 @dataclass(slots=True)
 class _Open:
-    """A bracket that is not closed yet: its label (None before the first piece), its line and what it holds."""
+    """An open bracket: its label (None before the first piece), its line and its content."""
 
     line: int
     trees: list[Tree]
@@ -41,8 +42,8 @@ def read_trees(
 ) -> list[Tree]:
     """Read trees such as ``(S (NP (DT the) (NN dog)) (VP (VB barks)))``.
 
-    Trees may stand several in a line or over several lines, and each may be wrapped in a bracket without a label, as
-    in the Penn Treebank. A bracket with a word is a preterminal and holds nothing else. A no-break space within a word
+    A line may have several trees, and a tree several lines. Each may be wrapped in a bracket without a label, as in
+    the Penn Treebank. A bracket with a word is a preterminal and contains nothing else. A no-break space within a word
     belongs to it.
 
     Parameters
@@ -54,10 +55,10 @@ def read_trees(
     lemmas : bool, default=False
         Whether a lemma may follow each word, as in ``(NNS dogs dog)``; it is dropped.
     empty_labels : collection of str, default=("-NONE-",)
-        Labels of preterminals that stand for nothing in the sentence: they are dropped with the brackets and trees
-        that then hold no word.
+        Labels of preterminals that represent no word of the sentence: they are dropped, with the brackets and trees
+        that become empty.
     empty_words : collection of str, default=()
-        Words that do so.
+        Words that are dropped in the same way.
     plain_labels : bool, default=False
         Whether to drop functions and references from labels and tags, so that ``NP-SBJ`` is ``NP``; see
         `latentstruct.data.trees.plain_label`.
@@ -70,11 +71,7 @@ def read_trees(
     lines, source = numbered_lines(path), Source((), source_name(path))
     trees = list(parse_trees(lines, source.name, encoding, lemmas, empty_labels, empty_words, plain_labels))
     if not trees:
-        source.fail(
-            "found no tree; expected brackets such as (S (NP (NN dogs)) (VP (VB bark))): check that this is the right "
-            "file",
-            line=1,
-        )
+        source.fail(Description("no tree"), "brackets such as (S (NP (NN dogs)) (VP (VB bark)))", line=1)
     return trees
 
 
@@ -94,12 +91,11 @@ def parse_trees(
     lines : iterable of (int, bytes)
         The lines with their numbers.
     name : str
-        What errors call the source.
+        The name of the file in messages.
     encoding, lemmas, empty_labels, empty_words, plain_labels
         As for `read_trees`.
     """
-    if not (isinstance(encoding, str) and encoding in ENCODINGS):
-        raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
+    _check_encoding(encoding)
     begun: list[_Open] = []
     source = Source(lines, name)
     for raw in source:
@@ -111,22 +107,24 @@ def parse_trees(
                 _add_word(begun, piece, lemmas, source)
             else:
                 if not begun:
-                    source.fail("found ')' without '(' before it; expected balanced brackets: remove it")
+                    source.fail(Description("')' without '('"), "balanced brackets")
                 closed = _close(begun.pop(), not begun, empty_labels, empty_words, plain_labels, source)
                 if begun and closed is not None:
                     begun[-1].trees.append(closed)
                 elif closed is not None:
                     yield closed
     if begun:
-        source.fail(
-            f"the bracket ({begun[-1].label or ''} is never closed; expected a ')' for each of the {len(begun)} "
-            "brackets that are open at the end of the file: add what is missing",
-            line=begun[-1].line,
-        )
+        got = Description(f"{len(begun)} open brackets at the end of the file, the last one ({begun[-1].label or ''}")
+        source.fail(got, "balanced brackets", line=begun[-1].line)
+
+
+def _check_encoding(encoding: object) -> None:
+    if not (isinstance(encoding, str) and encoding in ENCODINGS):
+        raise InputError("encoding", encoding, " or ".join(map(repr, ENCODINGS)))
 
 
 def parse_tree(text: str) -> Tree:
-    """Return the tree that a text holds in brackets.
+    """Return the tree of a text in brackets.
 
     Parameters
     ----------
@@ -143,18 +141,16 @@ def parse_tree(text: str) -> Tree:
     'NP'
     """
     if not isinstance(text, str):
-        raise InputError(
-            f"text is {show(text)}; expected a tree in brackets such as '(NP (N dogs))': give it as a string"
-        )
+        raise InputError("text", text, "a string such as '(NP (N dogs))'")
     lines = enumerate(text.encode("utf-8", "surrogatepass").splitlines(), start=1)
     trees = list(parse_trees(lines, "text"))
     if len(trees) != 1:
-        raise FormatError(f"the text holds {len(trees)} trees; expected one: read several with read_trees")
+        raise FormatError("text", Description(f"{len(trees)} trees"), "one tree", "Use `read_trees` for several.")
     return trees[0]
 
 
 def _pieces(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Return what a pattern finds in a text, without no-break spaces at the ends."""
+    """Return the matches of a pattern in a text, without no-break spaces at the ends."""
     return [piece for found in pattern.findall(text) if (piece := found.strip())]
 
 
@@ -163,40 +159,32 @@ def _open(begun: list[_Open], source: Source) -> None:
     if begun:
         outer = begun[-1]
         if outer.words:
-            source.fail(
-                f"found '(' after the word {show(outer.words[0])} in one bracket; expected brackets or one word in it: "
-                "put the word into a bracket with its tag"
-            )
+            source.fail(Description(f"'(' after the word {show(outer.words[0])}"), "brackets or one word in a bracket")
         if outer.label is None:
             if len(begun) > 1:
-                source.fail("found a bracket without a label; expected (LABEL …): give it a label", line=outer.line)
+                source.fail(Description("no label"), "(LABEL …)", line=outer.line)
             outer.label = ""
         outer.had_trees = True
     begun.append(_Open(source.line, []))
 
 
 def _add_word(begun: list[_Open], piece: str, lemmas: bool, source: Source) -> None:
-    """Take a piece of text for the label of the last bracket or for its word."""
+    """Add a piece of text as the label or the word of the last bracket."""
     if not begun:
-        source.fail(
-            f"found {show(piece)} outside all brackets; expected '(': put it into a tree, or, if this file holds "
-            "sentences, give trees"
-        )
+        source.fail(piece, "'('", "Use a file of trees instead of sentences.")
     inner = begun[-1]
     if inner.label is None:
         inner.label = piece
         return
     if inner.had_trees or not inner.label:
         source.fail(
-            f"found the word {show(piece)} beside brackets in ({inner.label}; expected it in a bracket of its own: put "
-            "it into one with its tag"
+            Description(f"{show(piece)} next to brackets in ({inner.label}"), "words in brackets with their tags"
         )
     if len(inner.words) == 1 + lemmas:
-        source.fail(
-            f"found {show(piece)} after {show(inner.words[-1])} in ({inner.label}; expected one word"
-            f"{' and its lemma' if lemmas else ''} in a bracket: give every word a bracket with its tag"
-            f"{'' if lemmas else ', or ask for lemmas if these are such'}"
-        )
+        got = Description(f"{show(piece)} after {show(inner.words[-1])} in ({inner.label}")
+        lemma = " and its lemma" if lemmas else ""
+        hint = None if lemmas else "Set `lemmas` if words are followed by lemmas."
+        source.fail(got, f"one word{lemma} in a bracket", hint)
     inner.words += (piece,)
 
 
@@ -208,14 +196,12 @@ def _close(
     plain_labels: bool,
     source: Source,
 ) -> Tree | None:
-    """Return the tree of a bracket, None if it holds no word of the sentence."""
+    """Return the tree of a bracket, None if it contains no word of the sentence."""
     if inner.label is None or (not inner.words and not inner.had_trees):
         joined = any(map(str.isspace, inner.label or ""))
-        source.fail(
-            f"found the bracket ({inner.label or ''}) with nothing in it; expected (TAG word) or (LABEL (TAG word) "
-            f"…): remove it or give it words{', after a plain space instead of a no-break one' if joined else ''}",
-            line=inner.line,
-        )
+        hint = "Use a plain space instead of a no-break space." if joined else None
+        got = Description(f"the empty bracket ({inner.label or ''})")
+        source.fail(got, "(TAG word) or (LABEL (TAG word) …)", hint, line=inner.line)
     label = plain_label(inner.label) if plain_labels else inner.label
     if inner.words:
         dropped = inner.label in empty_labels or inner.words[0] in empty_words
@@ -226,11 +212,8 @@ def _close(
         return Tree(label, tuple(inner.trees))
     assert outermost
     if len(inner.trees) > 1:
-        source.fail(
-            f"found {len(inner.trees)} trees in one bracket without a label; expected one: give the bracket a label "
-            "such as ROOT, or give each tree a bracket of its own",
-            line=inner.line,
-        )
+        got = Description(f"{len(inner.trees)} trees")
+        source.fail(got, "one tree in a bracket without a label", "Use a label such as ROOT.", line=inner.line)
     return inner.trees[0]
 
 
@@ -242,7 +225,7 @@ def format_tree(tree: Tree) -> str:
     Parameters
     ----------
     tree : Tree
-        The tree, however deep.
+        The tree, of any depth.
 
     Returns
     -------
@@ -270,7 +253,9 @@ def format_tree(tree: Tree) -> str:
         else:
             if not node.children:
                 raise InputError(
-                    f"the node {show(node.label)} has no child; expected a word or nodes: remove it, or give it some"
+                    "tree",
+                    Description(f"the node {show(node.label)} without children"),
+                    "a tree whose leaves are words",
                 )
             parts.append(f"{' (' if parts else '('}{_written(node.label, 'label')}")
             waiting.append(None)
@@ -279,34 +264,32 @@ def format_tree(tree: Tree) -> str:
 
 
 def _written(text: str, what: str) -> str:
-    """Return a word or label as it stands in a file."""
+    """Return a word or label as written to a file."""
     if not is_plain(text):
-        raise InputError(
-            f"a {what} is {show(text)}; expected text without blanks and line ends: replace them, by _ for instance"
-        )
+        raise InputError("tree", Description(f"the {what} {show(text)}"), f"a tree whose {what}s have no white space")
     return _escaped(text)
 
 
 def _escaped(text: str) -> str:
-    """Return a text without brackets, as the Penn Treebank writes it."""
+    """Return a text without brackets, as in the Penn Treebank."""
     return text.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
 def write_trees(path: FilePath, trees: Iterable[Tree]) -> None:
-    """Write trees, one a line.
+    """Write trees, one per line.
 
     Parameters
     ----------
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
     trees : iterable of Tree
-        The trees; see `format_tree` for how they are written.
+        The trees; see `format_tree` for the format.
     """
     write_text(path, "".join(f"{format_tree(tree)}\n" for tree in trees))
 
 
 def keep_sentences(path: FilePath, suffix: str) -> FilePath:
-    """Return standard input read whole, with an extension if it begins with a tree; any other path as it is."""
+    """Read standard input, with an extension if it starts with a tree; return any other path unchanged."""
 
     def choose(content: bytes) -> str:
         first = next((line for line in io.BytesIO(content) if line.strip()), b"")
@@ -318,15 +301,15 @@ def keep_sentences(path: FilePath, suffix: str) -> FilePath:
 def read_sentences(
     path: FilePath, tagged: bool = False, encoding: str = "utf-8", plain_labels: bool = False
 ) -> list[list[Token]]:
-    """Read sentences, one a line, with blanks between the words.
+    """Read sentences, one per line, with blanks between the words.
 
-    Brackets within words are read as ``-LRB-`` and ``-RRB-``, which are what trees have for them. A no-break space
+    Brackets within words are read as ``-LRB-`` and ``-RRB-``, as in trees. A no-break space
     within a word belongs to it.
 
     Parameters
     ----------
     path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Empty lines are passed over.
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Empty lines are skipped.
     tagged : bool, default=False
         Whether each word has its tag, as in ``dogs/NNS``; the last slash separates.
     encoding : {"utf-8", "latin-1"}, default="utf-8"
@@ -339,28 +322,24 @@ def read_sentences(
     list of list of str or of (str, str)
         The words, or the words with their tags.
     """
-    if not (isinstance(encoding, str) and encoding in ENCODINGS):
-        raise InputError(f"encoding is {show(encoding)}; expected 'utf-8' or 'latin-1': convert other files to UTF-8")
+    _check_encoding(encoding)
     source = Source.open(path)
     sentences: list[list[Token]] = []
     for raw in source:
         text = source.decode(raw) if encoding == "utf-8" else raw.decode("latin-1")
         words = _pieces(_WORD, text)
         if _is_tree(words):
-            source.fail(
-                f"found the tree {show(text.strip())}; expected a sentence: give its words only, or, to the command, "
-                "trees in a file whose name ends in .mrg"
-            )
+            source.fail(text.strip(), "a sentence instead of a tree", "The name of a file of trees must end in .mrg.")
         if words:
             tokens = map(_escaped, words)
             sentences.append([_split_tag(token, plain_labels, source) if tagged else token for token in tokens])
     if not sentences:
-        source.fail("found no word; expected one sentence a line: check that this is the right file", line=1)
+        source.fail(Description("no word"), "one sentence per line", line=1)
     return sentences
 
 
 def _is_tree(pieces: list[str]) -> bool:
-    """Tell whether the pieces of a line between blanks are a whole tree.
+    """Return whether the pieces of a line between blanks are a complete tree.
 
     Sentences may have brackets too, but as words of their own, or around words without brackets.
     """
@@ -377,5 +356,5 @@ def _split_tag(token: str, plain_labels: bool, source: Source) -> tuple[str, str
     """Return the word and the tag of a token."""
     word, _, tag = token.rpartition("/")
     if not word or not tag:
-        source.fail(f"found {show(token)}; expected a word and its tag such as dogs/NNS: give every word a tag")
+        source.fail(token, "a word and its tag such as dogs/NNS")
     return word, plain_label(tag) if plain_labels else tag

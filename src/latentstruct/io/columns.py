@@ -1,4 +1,4 @@
-"""Tokens in columns, one a line, as the CoNLL shared tasks have them."""
+"""Tokens in columns, one per line, as in the CoNLL shared tasks."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
-from latentstruct.exceptions import InputError
-from latentstruct.io.text import FilePath, Source, numbered_lines, show, source_name, write_text
+from latentstruct.exceptions import Description, InputError
+from latentstruct.io.text import FilePath, Source, numbered_lines, source_name, write_text
 
 _DOCUMENT_START = "-DOCSTART-"
 _DOCUMENT_BYTES = _DOCUMENT_START.encode()
@@ -27,9 +27,9 @@ class ColumnSentences:
     Parameters
     ----------
     columns : tuple of list of str
-        For each column, its values for all tokens of all sentences.
+        For each column, the values of all tokens of all sentences.
     offsets : array of shape (n_sentences + 1,)
-        Sentence `i` holds the tokens `offsets[i]` to `offsets[i + 1]`.
+        Sentence `i` has the tokens `offsets[i]` to `offsets[i + 1]`.
     """
 
     columns: tuple[list[str], ...]
@@ -64,14 +64,14 @@ class ColumnSentences:
         Parameters
         ----------
         index : int
-            The column, counted from 0; a negative one counts from the last.
+            The column, from 0; a negative one counts from the last.
 
         Returns
         -------
         list of list of str
             The values, sentence by sentence.
         """
-        return _split(self.columns[_column_position(index, self.n_columns, "the sentences")], self.offsets)
+        return _split(self.columns[_column_position(index, self.n_columns, "index")], self.offsets)
 
     def split_labels(self, label: int = -1) -> tuple[list[list[tuple[str, ...]]], list[list[str]]]:
         """Separate the column of labels from the others.
@@ -88,12 +88,9 @@ class ColumnSentences:
         labels : list of list of str
             The labels, sentence by sentence.
         """
-        position = _column_position(label, self.n_columns, "the sentences")
+        position = _column_position(label, self.n_columns, "label")
         if self.n_columns < 2:
-            raise InputError(
-                "the sentences have no column besides the label; expected a label column and at least one more: give a "
-                "file whose lines hold the word and its label"
-            )
+            raise InputError("columns", Description("a single column"), "a label column and at least one more")
         rest = [column for k, column in enumerate(self.columns) if k != position]
         return _split(list(zip(*rest, strict=True)), self.offsets), _split(self.columns[position], self.offsets)
 
@@ -105,14 +102,11 @@ def _split(values: list[Any], offsets: NDArray[np.int64]) -> list[list[Any]]:
 
 
 def _column_position(index: int, n_columns: int, name: str) -> int:
-    """Resolve a possibly negative column number."""
+    """Return the position of a column whose number may be negative; `name` is the parameter."""
     try:
         return range(n_columns)[index]
     except (IndexError, TypeError) as error:
-        raise InputError(
-            f"{name}: column {show(index)} was asked for; expected a whole number from {-n_columns} to "
-            f"{n_columns - 1}, as there are {n_columns} columns: choose one of these"
-        ) from error
+        raise InputError(name, index, f"a column from {-n_columns} to {n_columns - 1}") from error
 
 
 class _Decoder(dict[bytes, str]):
@@ -137,11 +131,11 @@ def parse_conll(
     lines : iterable of (int, bytes)
         The lines with their numbers.
     name : str
-        The name of the source in messages.
+        The name of the file in messages.
     columns : sequence of int, optional
         The columns to keep, in this order; all by default.
     blank : mapping of int to str, optional
-        What empty fields of a column are read as; by default no field may be empty.
+        The values of empty fields by column; by default no field may be empty.
     form : pair of int and bool, optional
         The number of columns and whether tabs separate them; by default as in the first line with a token.
 
@@ -167,15 +161,9 @@ def parse_conll(
             values = [[] for _ in range(width)]
         fields = _fields(raw, by_tab)
         if len(fields) != width:
-            cure = (
-                "comment lines are not skipped, so remove them"
-                if raw.startswith(b"#")
-                else "correct the line (one token a line), or put a blank line where a sentence ends"
-            )
-            source.fail(
-                f"found {len(fields)} columns separated by {'tabs' if by_tab else 'whitespace'}; expected {width} as "
-                f"in the first line: {cure}"
-            )
+            hint = "Comment lines are not supported." if raw.startswith(b"#") else None
+            expected = f"{width} columns separated by {'tabs' if by_tab else 'whitespace'} as in the first line"
+            source.fail(Description(f"{len(fields)} columns"), expected, hint)
         if b"" in fields:
             fields = _fill(fields, blank or {}, source)
         try:
@@ -187,14 +175,10 @@ def parse_conll(
     if n_tokens > offsets[-1]:
         offsets.append(n_tokens)
     if not n_tokens:
-        source.fail(
-            "found no token; expected one token a line with its columns and a blank line after each sentence: check "
-            "that this is the right file",
-            line=1,
-        )
-    kept = values if columns is None else [values[_column_position(k, width, name)] for k in columns]
+        source.fail(Description("no token"), "one token per line and a blank line after each sentence", line=1)
+    kept = values if columns is None else [values[_column_position(k, width, "columns")] for k in columns]
     if not kept:
-        raise InputError("columns is empty; expected at least one column number: leave it out to keep all")
+        raise InputError("columns", columns, "at least one column or None")
     return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64))
 
 
@@ -205,35 +189,35 @@ def _fields(raw: bytes, by_tab: bool) -> list[bytes]:
 
 def form_of(raw: bytes, blank: Mapping[int, str] | None) -> tuple[int, bool]:
     """Return the number of columns of a first line with a token, and whether tabs separate them."""
-    # Without its label a first token may end in the only tab.
+    # The first token may end in the only tab if its label is empty.
     by_tab = b"\t" in (raw if blank else raw.strip())
     return len(_fields(raw, by_tab)), by_tab
 
 
 def ends_sentence(raw: bytes) -> bool:
-    """Tell whether a line holds no token."""
+    """Return whether a line has no token."""
     return not raw.strip() or raw.startswith(_DOCUMENT_BYTES)
 
 
 def _fill(fields: list[bytes], blank: Mapping[int, str], source: Source) -> list[bytes]:
-    """Return the fields of a line with what empty ones are to be read as."""
+    """Return the fields of a line with the values of empty ones."""
     width = len(fields)
     filled = {column % width: text.encode() for column, text in blank.items() if -width <= column < width}
     fields = [field or filled.get(k, b"") for k, field in enumerate(fields)]
     if b"" in fields:
         k = fields.index(b"")
-        labels = ", or give blank={-1: '?'} if these are unknown labels" if k == width - 1 > 0 else ""
-        source.fail(f"column {k + 1} is empty; expected a value: write _ for a missing one{labels}")
+        unknown = "Set `blank={-1: '?'}` if labels are unknown." if k == width - 1 > 0 else None
+        source.fail(Description("an empty field"), f"a value in column {k + 1}, such as _", unknown)
     return fields
 
 
 def read_conll(
     path: FilePath, columns: Sequence[int] | None = None, blank: Mapping[int, str] | None = None
 ) -> ColumnSentences:
-    """Read a CoNLL-style file: one token a line, columns, a blank line after each sentence.
+    """Read a CoNLL-style file: one token per line, columns, a blank line after each sentence.
 
-    The columns are separated by tabs if the first token line holds a tab, else by whitespace. Lines that
-    start with ``-DOCSTART-`` end a sentence and are left out; no other line is.
+    Columns are separated by tabs if the first line with a token has a tab, else by whitespace. Lines that start with
+    ``-DOCSTART-`` end a sentence and are skipped; no other line is.
 
     Parameters
     ----------
@@ -242,8 +226,8 @@ def read_conll(
     columns : sequence of int, optional
         The columns to keep, in this order; negative ones count from the last. All by default.
     blank : mapping of int to str, optional
-        What empty fields of a column are read as, such as ``{-1: "?"}`` for labels that were not given; only where
-        tabs separate the columns. By default no field may be empty.
+        The values of empty fields by column, such as ``{-1: "?"}`` for unknown labels; only for columns separated by
+        tabs. By default no field may be empty.
 
     Returns
     -------
@@ -253,21 +237,16 @@ def read_conll(
     return parse_conll(numbered_lines(path), source_name(path), columns, blank)
 
 
-def _written_field(value: object, sentence: int, token: int) -> str:
-    """Return a field as text that reads back as itself."""
+def _written_field(value: object, name: str) -> str:
+    """Return a field as text that is read back unchanged."""
     text = str(value)
-    if not text or text.strip(" \t\n\r\x0b\x0c") != text or "\t" in text or "\n" in text:
-        raise InputError(
-            f"token {token} of sentence {sentence} has the field {show(text)}; expected text without tabs, line breaks "
-            "and surrounding spaces: write _ for an empty value and clean the others"
-        )
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(
-            f"token {token} of sentence {sentence} has the field {show(text)}, which has no UTF-8 form; expected "
-            "Unicode text: remove the lone surrogates"
-        ) from error
+        raise InputError(name, text, "text without lone surrogates") from error
+    if not text or text.strip(" \t\n\r\x0b\x0c") != text or "\t" in text or "\n" in text:
+        expected = "text without tabs, line breaks and surrounding spaces"
+        raise InputError(name, text, expected, "Use _ for an empty value.")
     return text
 
 
@@ -278,7 +257,7 @@ def write_conll(
 ) -> None:
     """Write sentences in columns with a last column of predicted labels.
 
-    The columns are separated by a space, or by tabs if any field holds a space.
+    The columns are separated by a space, or by tabs if any field contains a space.
 
     Parameters
     ----------
@@ -287,46 +266,36 @@ def write_conll(
     sentences : ColumnSentences or iterable of sequences of token tuples
         The sentences.
     predicted : iterable of sequences
-        A label for each token of each sentence.
+        One label per token of each sentence.
 
     Raises
     ------
     InputError
-        If labels and tokens do not match, a field cannot be written, or the file cannot be opened. Nothing is
-        written then.
+        If labels and tokens do not match, a field cannot be written, or the file cannot be opened. In this case
+        nothing is written.
     """
     given = list(sentences)
     labels = list(predicted)
     if len(given) != len(labels):
-        raise InputError(
-            f"there are labels for {len(labels)} sentences; expected {len(given)}: predict the same sentences"
-        )
+        got = Description(f"labels of {len(labels)} sentences")
+        raise InputError("predicted", got, f"labels of {len(given)} sentences")
     rows: list[list[str]] = []
     width = 0
     for i, (tokens, tags) in enumerate(zip(given, labels, strict=True)):
         if len(tokens) != len(tags) or len(tokens) == 0:
-            raise InputError(
-                f"sentence {i} has {len(tokens)} tokens and {len(tags)} labels; expected equally many, at least one: "
-                "predict the same sentences"
-            )
+            got = Description(f"{len(tags)} labels for {len(tokens)} tokens")
+            raise InputError(f"predicted[{i}]", got, "one label per token, and at least one token")
         for j, (token, tag) in enumerate(zip(tokens, tags, strict=True)):
+            name = f"sentences[{i}][{j}]"
             if isinstance(token, str):
-                raise InputError(
-                    f"token {j} of sentence {i} is the string {show(token)}; expected a tuple of columns: write "
-                    f"({show(token)},)"
-                )
-            row = [_written_field(value, i, j) for value in (*token, tag)]
+                raise InputError(name, token, "a tuple of columns")
+            row = [*(_written_field(value, name) for value in token), _written_field(tag, f"predicted[{i}][{j}]")]
             width = width or len(row)
             if len(row) != width or width < 2:
-                raise InputError(
-                    f"token {j} of sentence {i} has {len(row) - 1} columns; expected {max(width - 1, 1)} as in the "
-                    "first token: give every token the same columns"
-                )
+                expected = f"{max(width - 1, 1)} columns as in the first token"
+                raise InputError(name, Description(f"{len(row) - 1} columns"), expected)
             if row[0].startswith(_DOCUMENT_START):
-                raise InputError(
-                    f"token {j} of sentence {i} starts with {_DOCUMENT_START}; expected a word, as such a line is read "
-                    "as the start of a document: leave the token out"
-                )
+                raise InputError(name, row[0], f"a word other than {_DOCUMENT_START}, which starts a document")
             rows.append(row)
         rows.append([])
     separator = "\t" if any(re.search(r"[ \r\x0b\x0c]", value) for row in rows for value in row) else " "

@@ -1,6 +1,6 @@
-"""Documents with mentions and clusters: CoNLL-2012 columns and LitBank's standoff files.
+"""Documents with mentions and clusters: CoNLL-2012 columns and LitBank standoff files.
 
-A mention is a span of one sentence; a cluster is the mentions of one thing. Every mention has exactly one cluster.
+A mention is a span of one sentence; a cluster is a set of mentions of one entity. A mention has exactly one cluster.
 """
 
 import os
@@ -10,9 +10,10 @@ from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from latentstruct.core.formatting import show
 from latentstruct.data.documents import Document, Mention, OtherColumns
-from latentstruct.exceptions import InputError
-from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, path_text, show, write_text
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, path_text, write_text
 
 _BEGIN = re.compile(r"#begin document\s+(?P<name>.*)", re.ASCII)
 _PART = re.compile(r";\s*part\s+(?P<part>[0-9]{1,9})", re.ASCII)
@@ -24,10 +25,11 @@ _NOTHING = frozenset({"", "-", "_", "*"})
 _FEWEST_COLUMNS = 5
 _FOLDERS_NAMED, _FOLDERS_VISITED = 3, 1000
 _EMPTY_COLUMNS = 8
+_FIRST_LINE = "a line such as '#begin document (name); part 000'"
 
 
 class _Open(NamedTuple):
-    """A bracket that waits to be closed."""
+    """An open bracket."""
 
     start: int
     line: int
@@ -47,7 +49,7 @@ class _Reader:
         self.words: list[str] = []
         self.others = OtherColumns([], [])
         self.columns: tuple[list[str], list[str]] = [], []
-        # Most lines of a document say the same beside the word: such texts are kept once.
+        # Most lines of a document have the same columns next to the word: such texts are stored once.
         self.texts: dict[str, str] = {}
         self.found: list[tuple[Mention, int]] = []
         self.open: dict[str, list[_Open]] = {}
@@ -56,25 +58,18 @@ class _Reader:
         self.end()
         name, part = _document_name(text)
         if not name:
-            self.source.fail(
-                f"found {show(text)}; expected a line like '#begin document (name); part 000': name the document"
-            )
+            self.source.fail(text, _FIRST_LINE)
         self.begun = name, part, self.source.line
 
     def word(self, text: str) -> None:
         columns = text.split("\t") if "\t" in text else text.split()
         if self.begun is None:
-            self.source.fail(
-                f"found {show(text)} before any document; expected '#begin document (name); part 000' first: add the "
-                "line, and check that this is a CoNLL-2012 file"
-            )
+            self.source.fail(text, f"{_FIRST_LINE} first")
         if len(columns) < _FEWEST_COLUMNS:
-            self.source.fail(
-                f"found {len(columns)} columns; expected at least {_FEWEST_COLUMNS}, with the word in the fourth and "
-                "the clusters in the last: use the CoNLL-2012 columns"
-            )
+            expected = f"at least {_FEWEST_COLUMNS} columns, with the word in the fourth and the clusters in the last"
+            self.source.fail(Description(f"{len(columns)} columns"), expected)
         if not columns[3].strip():
-            self.source.fail("the word in the fourth column is empty; expected a word: correct the line")
+            self.source.fail(Description("an empty field"), "a word in the fourth column")
         position = len(self.words)
         self.words.append(columns[3])
         for side, kept in zip(_beside_word(text, columns), self.columns, strict=True):
@@ -87,19 +82,13 @@ class _Reader:
     def _bracket(self, bracket: str, position: int) -> None:
         match = _BRACKET.fullmatch(bracket)
         if match is None or not (match["open"] or match["close"]):
-            self.source.fail(
-                f"found {show(bracket)} in the last column; expected brackets like '(3', '3)' or '(3)' separated by "
-                "'|', or '-': correct the clusters"
-            )
+            self.source.fail(bracket, "'(3', '3)' or '(3)' separated by '|', or '-', in the last column")
         waiting = self.open.setdefault(match["cluster"], [])
         if match["open"]:
             waiting.append(_Open(position, self.source.line))
         if match["close"]:
             if not waiting:
-                self.source.fail(
-                    f"{show(bracket)} closes a mention of cluster {match['cluster']} that was not opened in its "
-                    "sentence; expected balanced brackets: correct the clusters"
-                )
+                self.source.fail(bracket, "balanced brackets within a sentence")
             opened = waiting.pop()
             mention = Mention(len(self.sentences), opened.start, position + 1, match["cluster"])
             self.found.append((mention, opened.line))
@@ -107,11 +96,7 @@ class _Reader:
     def end_sentence(self) -> None:
         for cluster, waiting in self.open.items():
             if waiting:
-                self.source.fail(
-                    f"'({cluster}' opens a mention that is not closed in its sentence; expected balanced brackets: "
-                    "correct the clusters",
-                    line=waiting[-1].line,
-                )
+                self.source.fail(f"({cluster}", "balanced brackets within a sentence", line=waiting[-1].line)
         if self.words:
             self.sentences.append(self.words)
             for rows, row in zip(self.others, self.columns, strict=True):
@@ -123,7 +108,7 @@ class _Reader:
         if self.begun is not None:
             name, part, first = self.begun
             if not self.sentences:
-                self.source.fail(f"document {show(name)} has no words; expected some: remove the document", line=first)
+                self.source.fail(Description("none"), f"words of document {show(name)}", line=first)
             mentions = _ordered(self.found, self.source)
             self.documents.append(Document(name, self.sentences, mentions, part, self.others))
         self.begun = None
@@ -131,7 +116,7 @@ class _Reader:
 
 
 def _document_name(text: str) -> tuple[str, int]:
-    """Return name and part of the document that a line begins, no name if it has none."""
+    """Return name and part of the document that starts with a line; the name is empty if there is none."""
     match = _BEGIN.fullmatch(text)
     if match is None:
         return "", 0
@@ -143,7 +128,7 @@ def _document_name(text: str) -> tuple[str, int]:
 
 
 def _beside_word(text: str, columns: list[str]) -> tuple[str, str]:
-    """Return what stands before the word of a line, and between it and the clusters, with the separators."""
+    """Return the text before the word of a line, and between it and the clusters, with the separators."""
     if "\t" in text:
         return "\t".join([*columns[:3], ""]), "\t".join(["", *columns[4:-1], ""])
     match = _SPACED.match(text)
@@ -156,12 +141,9 @@ def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Menti
     ordered = sorted(found, key=lambda item: (item[0].sentence, item[0].start, -item[0].end))
     for (before, _), (mention, line) in pairwise(ordered):
         if before[:3] == mention[:3]:
-            source.fail(
-                f"the words {mention.start + 1} to {mention.end} of sentence {mention.sentence + 1} are a mention of "
-                f"cluster {show(before.cluster)} and again of {show(mention.cluster)}; expected one cluster for each "
-                "mention: remove one, or join the clusters",
-                line=line,
-            )
+            span = f"words {mention.start + 1} to {mention.end} of sentence {mention.sentence + 1}"
+            got = Description(f"{show(before.cluster)} and {show(mention.cluster)}")
+            source.fail(got, f"one cluster of the mention of {span}", line=line)
     return [mention for mention, _ in ordered]
 
 
@@ -181,34 +163,24 @@ def parse_conll_coreference(source: Source) -> list[Document]:
             reader.end_sentence()
     reader.end()
     if not reader.documents:
-        source.fail(
-            "found no document; expected a line like '#begin document (name); part 000': check that this is a "
-            "CoNLL-2012 file",
-            line=1,
-        )
+        source.fail(Description("no document"), _FIRST_LINE, line=1)
     return reader.documents
 
 
 def _standoff_span(fields: list[str], sentences: list[list[str]], source: Source) -> tuple[int, int, int]:
     """Return sentence, start and end of a MENTION line."""
     if not all(_POSITION.fullmatch(field) for field in fields[2:6]):
-        source.fail(f"found the span {show(fields[2:6])}; expected four whole numbers: correct the line")
+        source.fail(fields[2:6], "a span of four integers")
     sentence, start, last_sentence, last = map(int, fields[2:6])
     if sentence != last_sentence:
-        source.fail(
-            f"the mention begins in sentence {sentence} and ends in {last_sentence}; expected a span of one sentence: "
-            "cut the mention"
-        )
+        source.fail(fields[2:6], "a span within one sentence")
     if not (0 <= sentence < len(sentences) and 0 <= start <= last < len(sentences[sentence])):
-        source.fail(
-            f"the text has no words {start} to {last} in a sentence {sentence}; expected positions counted from 0: "
-            "check that text and annotation belong together"
-        )
+        source.fail(fields[2:6], "a span of words in the text, from 0", "Check that text and annotation match.")
     return sentence, start, last + 1
 
 
 class _Standoff:
-    """Collects the mentions and clusters of a LitBank annotation, line by line."""
+    """Collects the mentions and clusters of a LitBank annotation."""
 
     def __init__(self, sentences: list[list[str]], source: Source) -> None:
         self.sentences = sentences
@@ -220,30 +192,24 @@ class _Standoff:
         number = self.source.line
         if fields[0] == "MENTION" and len(fields) >= 6:
             if fields[1] in self.spans:
-                self.source.fail(f"mention {show(fields[1])} is repeated; expected distinct names: rename one")
+                self.source.fail(fields[1], "distinct names of mentions")
             kind = fields[7] if len(fields) > 7 and fields[7] else None
             self.spans[fields[1]] = _standoff_span(fields, self.sentences, self.source), kind, number
         elif fields[0] == "COREF" and len(fields) >= 3:
             before, _ = self.clusters.setdefault(fields[1], (fields[2], number))
             if before != fields[2]:
-                self.source.fail(
-                    f"mention {show(fields[1])} has the clusters {show(before)} and {show(fields[2])}; expected one "
-                    "for each mention: remove one, or join the clusters"
-                )
+                got = Description(f"{show(before)} and {show(fields[2])}")
+                self.source.fail(got, f"one cluster of the mention {show(fields[1])}")
         elif fields[0] not in ("APPOS", "COP"):
-            self.source.fail(
-                f"found {show(' '.join(fields))}; expected MENTION with a name and a span, or COREF with a mention's "
-                "name and a cluster, separated by tabs: give LitBank's annotation"
-            )
+            expected = "MENTION with a name and a span, or COREF with a mention and a cluster, separated by tabs"
+            self.source.fail(" ".join(fields), expected)
 
     def mentions(self) -> list[Mention]:
         for key, (_, number) in self.clusters.items():
             if key not in self.spans:
-                self.source.fail(
-                    f"no mention is named {show(key)}; expected a MENTION line for it: add it", line=number
-                )
+                self.source.fail(key, "the name of a MENTION line", line=number)
         if not self.spans:
-            self.source.fail("found no MENTION line; expected at least one: give LitBank's annotation", line=1)
+            self.source.fail(Description("none"), "at least one MENTION line", line=1)
         found = []
         for key, (span, kind, number) in self.spans.items():
             cluster, _ = self.clusters.get(key, (f"#{key}", number))
@@ -252,10 +218,10 @@ class _Standoff:
 
 
 def parse_litbank(annotation: Source, text: Source, name: str) -> Document:
-    """Read LitBank's tab-separated annotation (MENTION and COREF lines) of a text with one sentence a line.
+    """Read LitBank's tab-separated annotation (MENTION and COREF lines) of a text with one sentence per line.
 
     Mentions without a COREF line, such as appositions and predicates (APPOS and COP lines, which are not clusters), are
-    clusters of their own, as in LitBank's CoNLL files.
+    singleton clusters, as in LitBank's CoNLL files.
     """
     collected = _Standoff([line.split(" ") for line in text.texts() if line.strip()], annotation)
     for line in annotation.texts():
@@ -265,7 +231,7 @@ def parse_litbank(annotation: Source, text: Source, name: str) -> Document:
 
 
 def _is_conll(name: str) -> bool:
-    """Tell whether a file is named as CoNLL-2012 files are."""
+    """Return whether a file has the name of a CoNLL-2012 file."""
     stem = name.lower().removesuffix(".gz")
     return stem.endswith((".conll", "_conll"))
 
@@ -275,21 +241,18 @@ def _read_standoff(path: Path) -> Document:
 
 
 def coreference_files(path: FilePath) -> list[str | Path]:
-    """Return the files that `read_coreference` reads, annotations without their texts; raise if there are none."""
+    """Return the files that `read_coreference` reads, annotations without texts; raise if there are none."""
     text = path_text(path)
     if text == STANDARD_STREAM or not os.path.isdir(text):
         return [text]
     columns, standoff = _documents_in(os.listdir(text))
     if bool(columns) == bool(standoff):
-        filled = [] if columns else _filled_folders(text)
-        cure = "give the right folder, or one file"
+        filled, hint = [] if columns else _filled_folders(text), None
         if filled:
             listed = ", ".join(filled[:_FOLDERS_NAMED]) + (", …" if len(filled) > _FOLDERS_NAMED else "")
-            cure = f"sub-folders are not read, so give one that holds some: {listed}"
-        raise InputError(
-            f"{text} holds {len(columns)} CoNLL-2012 files (.conll, _conll) and {len(standoff)} annotations (.ann); "
-            f"expected files of one of these kinds: {cure}"
-        )
+            hint = f"Subfolders are not read. Folders with documents: {listed}."
+        got = Description(f"{len(columns)} and {len(standoff)} of them")
+        raise FormatError(text, got, "either CoNLL-2012 files (.conll, _conll) or annotations (.ann)", hint)
     return [Path(text, name) for name in columns or standoff]
 
 
@@ -300,7 +263,7 @@ def _documents_in(names: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _filled_folders(folder: str) -> list[str]:
-    """Return the first folders below a folder that hold documents, at most one more than are named."""
+    """Return the first folders below a folder that contain documents, at most one more than are named."""
     filled: list[str] = []
     for parent, folders, names in islice(os.walk(folder), _FOLDERS_VISITED):
         folders.sort()
@@ -318,13 +281,13 @@ def read_coreference(path: FilePath) -> list[Document]:
     ----------
     path : str or path
         A CoNLL-2012 file (decompressed if its name ends in ``.gz``; ``-`` is standard input), a LitBank annotation
-        ``.ann`` with its text ``.txt`` beside it, or a folder of files of one of these kinds, read in the order of
+        ``.ann`` next to its text ``.txt``, or a folder of files of one of these kinds, read in the order of
         their names.
 
     Returns
     -------
     list of Document
-        The documents; the parts of a CoNLL-2012 file are documents of their own.
+        The documents; each part of a CoNLL-2012 file is a document.
     """
     documents: list[Document] = []
     for name in coreference_files(path):
@@ -336,13 +299,10 @@ def read_coreference(path: FilePath) -> list[Document]:
 
 
 def _check_texts(document: Document) -> None:
-    """Raise if names, words or other columns would not be read as they are written."""
+    """Raise if names, words or other columns would not be read back unchanged."""
     for value in (document.name, *(word for words in document.sentences for word in words)):
         if not value.strip() or any(character in value for character in "\t\r\n"):
-            raise InputError(
-                f"document {show(document.name)} has the name or word {show(value)}; expected text without tabs and "
-                "line ends: replace it"
-            )
+            raise InputError("documents", value, "documents whose names and words have no tabs and line breaks")
     if document.others is None:
         return
     for words, *sides in zip(document.sentences, *document.others, strict=True):
@@ -351,19 +311,15 @@ def _check_texts(document: Document) -> None:
             columns = line.split("\t") if "\t" in line else line.split()
             whole = "\n" not in line and len(columns) >= _FEWEST_COLUMNS and columns[3] == word
             if not whole or _beside_word(line, columns) != (before, after):
-                raise InputError(
-                    f"document {show(document.name)} has the word {show(word)} between {show(before)} and "
-                    f"{show(after)}; expected a CoNLL-2012 line with the word in the fourth column: leave out the "
-                    "other columns"
-                )
+                got = Description(f"{show(word)} between {show(before)} and {show(after)}")
+                raise InputError("documents", got, "words in the fourth of the CoNLL-2012 columns")
 
 
-def _brackets(mentions: Sequence[Mention], clusters: Sequence[int], n_words: int, name: str) -> list[str]:
+def _brackets(mentions: Sequence[Mention], clusters: Sequence[int], n_words: int) -> list[str]:
     """Return the last column of one sentence.
 
     On each word mentions are closed before others are opened, so that spans of one cluster that share only one word
-    are read back as they were. Spans that share more are read as nested, as the notation has it: if they are not, it
-    cannot say so.
+    are read back unchanged. Spans that share more words are read as nested; the notation cannot express others.
     """
     parts: list[list[str]] = [[] for _ in range(n_words)]
     items = sorted(zip(mentions, clusters, strict=True), key=lambda item: (item[0].start, -item[0].end))
@@ -376,11 +332,9 @@ def _brackets(mentions: Sequence[Mention], clusters: Sequence[int], n_words: int
     for (before, cluster), (mention, other) in combinations(items, 2):
         crossing = before.start < mention.start < before.end - 1 and mention.end > before.end
         if crossing and cluster == other:
-            raise InputError(
-                f"document {show(name)}: the spans {before.start}–{before.end} and {mention.start}–{mention.end} of "
-                f"sentence {mention.sentence} cross and have one cluster, {cluster}, which CoNLL-2012 brackets cannot "
-                "say: give one of the mentions another cluster or span"
-            )
+            spans = f"{before.start} to {before.end} and {mention.start} to {mention.end}"
+            got = Description(f"the spans {spans} of sentence {mention.sentence} in one cluster")
+            raise InputError("documents", got, "free of crossing mentions of one cluster")
     return ["|".join(part) or "-" for part in parts]
 
 
@@ -390,9 +344,7 @@ def _document_lines(document: Document, numbers: Sequence[int]) -> Iterator[str]
     for k, mention in enumerate(document.mentions):
         of_sentence[mention.sentence].append(k)
     for s, (words, chosen) in enumerate(zip(document.sentences, of_sentence, strict=True)):
-        column = _brackets(
-            [document.mentions[k] for k in chosen], [numbers[k] for k in chosen], len(words), document.name
-        )
+        column = _brackets([document.mentions[k] for k in chosen], [numbers[k] for k in chosen], len(words))
         for position, (word, brackets) in enumerate(zip(words, column, strict=True)):
             if document.others is not None:
                 yield f"{document.others.before[s][position]}{word}{document.others.after[s][position]}{brackets}"
@@ -411,10 +363,9 @@ def write_coreference(path: FilePath, documents: Sequence[Document], clusters: S
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
     documents : sequence of Document
-        The documents. The other columns of those that were read from CoNLL-2012 files are written as they were; those
-        of others are ``_``.
+        The documents. The other columns of those read from CoNLL-2012 files are preserved; those of others are ``_``.
     clusters : sequence of sequences of labels, optional
-        The cluster of each mention of each document, such as `predict` returns; by default the documents' own.
+        The cluster of each mention of each document, as returned by `predict`; by default those of the documents.
         They are numbered from 0 by first appearance.
 
     Raises
@@ -425,10 +376,8 @@ def write_coreference(path: FilePath, documents: Sequence[Document], clusters: S
     labels = [[mention.cluster for mention in document.mentions] for document in documents]
     given = labels if clusters is None else [list(y) for y in clusters]
     if [len(y) for y in given] != [len(y) for y in labels]:
-        raise InputError(
-            f"clusters hold {show([len(y) for y in given])} labels a document; expected "
-            f"{show([len(y) for y in labels])}, one for each mention: predict the same documents"
-        )
+        got = Description(f"{show([len(y) for y in given])} labels")
+        raise InputError("clusters", got, f"{show([len(y) for y in labels])} labels, one per mention")
     lines: list[str] = []
     for document, y in zip(documents, given, strict=True):
         _check_texts(document)

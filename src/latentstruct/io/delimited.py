@@ -1,4 +1,4 @@
-"""The reader of delimited tables: rows of cells under a header, and the types of what is in them."""
+"""The reader of delimited tables: rows of cells below a header, and the types of labels."""
 
 import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,16 +8,18 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.io.text import INTEGER, NOT_FINITE, NUMBER, FilePath, Source, extension, show
+from latentstruct.core.formatting import show
+from latentstruct.exceptions import Description
+from latentstruct.io.text import INTEGER, NOT_FINITE, NUMBER, FilePath, Source, extension
 
 MAX_LABEL = 1000
-"""Letters above which a label is refused: each row of an array of labels takes the memory of the longest."""
+"""Most characters of a label: each entry of an array of labels takes the memory of the longest."""
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons"}
 
 
 def delimiter_of(path: FilePath) -> str:
-    """Return what separates the cells of a file: tabs if its name ends in .tsv, else commas."""
+    """Return the delimiter of a file: tabs if its name ends in .tsv, else commas."""
     return DELIMITERS.get(extension(path), ",")
 
 
@@ -61,35 +63,28 @@ class Table:
                     continue
                 width = width or len(cells)
                 if len(cells) != width:
-                    source.fail(f"found {len(cells)} cells; expected {width} as in the header: complete the row")
+                    source.fail(Description(f"{len(cells)} cells"), f"{width} cells as in the header")
                 yield cells
         except csv.Error as error:
-            source.fail(
-                f"the row cannot be read ({error}); expected cells separated by {show(self.delimiter)}, with quotes "
-                "closed, and doubled inside quoted cells: correct the row",
-                line=line,
-            )
+            expected = f"cells separated by {SEPARATORS[self.delimiter]}, quoted ones with closed and doubled quotes"
+            source.fail(Description(str(error)), expected, line=line)
 
     def _lines(self) -> Iterator[str]:
         for raw in self.source:
             if b"\0" in raw:
-                found = "found a null character, which text in UTF-8 does not have"
-                self.source.fail(f"{found}; expected a table: save it as CSV in UTF-8, or choose another file")
+                self.source.fail(Description("a null character"), "a table in UTF-8")
             try:
                 yield raw.decode()
             except UnicodeDecodeError:
                 self.source.decode(raw)
 
     def check_names(self) -> None:
-        """Raise if a column has no name, or that of another."""
+        """Raise unless all columns have distinct names."""
         for k, column in enumerate(self.header):
             if not column:
-                self.source.fail(
-                    f"column {k + 1} has no name; expected a name for each column: name it, or remove the column if it "
-                    "only numbers the rows"
-                )
+                self.source.fail(Description(f"no name for column {k + 1}"), "a name per column")
             if column in self.header[:k]:
-                self.source.fail(f"column name {show(column)} is repeated; expected distinct names: rename one")
+                self.source.fail(column, "distinct column names")
 
     def split(self, texts: Mapping[int, str]) -> Iterator[tuple[list[str], list[float]]]:
         """Yield texts and numbers of each row.
@@ -122,31 +117,26 @@ class Table:
 
     def fail_empty(self, what: str) -> NoReturn:
         """Raise the error of an empty cell."""
-        self.source.fail(f"the {what} is empty; expected a {what}: give the row a {what} or remove the row")
+        self.source.fail(Description("an empty cell"), f"a {what}")
 
     def _explain(self, cells: list[str], names: Collection[str]) -> NoReturn:
         """Find the cell that is not a finite number, and raise the error."""
         for cell, name in zip(cells, names, strict=True):
             text = cell.strip(" \t\r\n")
-            where = f"the value of {show(name)} is {show(text)}"
-            if not text:
-                self.source.fail(f"{where}; expected a number: fill in the missing value or remove the row")
             try:
-                value = float(text)
+                valid = isfinite(float(text)) and "_" not in text
             except ValueError:
-                self.source.fail(f"{where}; expected a number: code the feature as numbers or remove the column")
-            if "_" in text:
-                self.source.fail(f"{where}; expected a number without underscores: remove them")
-            if not isfinite(value):
-                self.source.fail(f"{where}; expected a finite number: fill in the value or remove the row")
+                valid = False
+            if not valid:
+                self.source.fail(text, f"a finite number in column {show(name)}")
         raise AssertionError("the row is well formed")
 
 
 def typed_labels(labels: list[str], lines: Sequence[int], source: Source) -> NDArray[Any]:
-    """Make an array of the labels: integers if all are, else numbers if all are, else text."""
+    """Return an array of the labels: integers if all are, else numbers if all are, else text."""
     distinct = set(labels)
     if all(INTEGER.fullmatch(label) for label in distinct):
-        # Longer than the longest 64-bit integer, or outside the range: text keeps such labels apart.
+        # Labels outside the range of 64-bit integers remain distinct as text.
         integers = {label: int(label) for label in distinct if len(label) <= 20}
         if len(integers) == len(distinct) and all(-(2**63) <= value < 2**63 for value in integers.values()):
             return np.array([integers[label] for label in labels], dtype=np.int64)
@@ -156,15 +146,11 @@ def typed_labels(labels: list[str], lines: Sequence[int], source: Source) -> NDA
         numbers = {label: float(label) for label in distinct}
         for label, line in zip(labels, lines, strict=True):
             if not isfinite(numbers[label]):
-                expected = "a finite number as in the other lines"
-                source.fail(
-                    f"the label is {show(label)}; expected {expected}: give the row a label or remove it", line=line
-                )
+                source.fail(label, "a finite number as in the other lines", line=line)
         return np.array([numbers[label] for label in labels], dtype=np.float64)
     for label, line in zip(labels, lines, strict=True):
         if len(label) > MAX_LABEL:
-            found = f"the label {show(label)} has {len(label)} letters"
-            source.fail(
-                f"{found}; expected at most {MAX_LABEL}: shorten it, and check that quotes are closed", line=line
-            )
+            got = Description(f"{show(label)} of {len(label)} characters")
+            expected = f"a label of at most {MAX_LABEL} characters"
+            source.fail(got, expected, "Check that quotes are closed.", line=line)
     return np.array(labels, dtype=np.str_)

@@ -1,4 +1,4 @@
-"""Queries with candidate documents and their subtopics as JSON lines: one query a line.
+"""Queries with candidate documents and their subtopics as JSON lines: one query per line.
 
 .. code-block:: json
 
@@ -6,12 +6,12 @@
      "documents": [{"id": "d1", "text": "Robots in space …", "title": "Robots", "subtopics": ["space"]},
                    {"id": "d2", "words": ["robot", "surgery"], "subtopics": ["medicine", "nanorobots"]}]}
 
-(here on several lines to be read; in a file each query has one.) A document has a ``text``, which is cut into words, or
-a list of ``words``; all else may be left out. Words of a text are runs of letters and digits, in small letters; listed
-words are taken as they are. A ``title``, cut in the same way, is kept apart. A subtopic is a text or a whole number.
+(on several lines here; in a file each query is one line.) A document has a ``text``, which is split into words, or a
+list of ``words``; all other fields are optional. Words of a text are runs of letters and digits in lower case; listed
+words are used unchanged. A ``title`` is split in the same way. A subtopic is a text or an integer.
 
-Choices are written as JSON lines too: the query and the identities of the chosen documents, best first; a document
-without an ``id`` has its number, from 0.
+Choices are also written as JSON lines: the query and the ids of the chosen documents, best first; the id of a document
+without one is its number, from 0.
 """
 
 import re
@@ -21,16 +21,16 @@ from typing import Any
 
 import msgspec
 
-from latentstruct.core.formatting import short_repr
-from latentstruct.exceptions import InputError
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.json_lines import read_records, write_records
-from latentstruct.io.text import FilePath, Source, show
+from latentstruct.io.text import FilePath, Source
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
-    """A candidate as it stands in a file."""
+    """A candidate of a file."""
 
     id: str | int | None = None
     text: str | None = None
@@ -53,13 +53,13 @@ class DiversityQuery:
     Parameters
     ----------
     query : str or int
-        Its name, the number of its line if there is none.
+        Its name; the number of its line if it has none.
     ids : list of n str or int
-        The names of the documents, their numbers from 0 where there are none.
+        The names of the documents; their numbers from 0 if they have none.
     words, titles : lists of n lists of str
-        The words of the documents and of their titles, in their order.
+        The words of the documents and of their titles, in order.
     subtopics : list of n lists of str or int, or None
-        The subtopics of the documents; None if no document says any.
+        The subtopics of the documents; None if no document has any.
     """
 
     query: str | int
@@ -75,12 +75,12 @@ class DiversityQuery:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in small letters."""
+    """Return the runs of letters and digits of a text in lower case."""
     return _WORD.findall(text.lower())
 
 
 def read_diversity(path: FilePath) -> list[DiversityQuery]:
-    """Read queries, one a line.
+    """Read queries, one per line.
 
     Parameters
     ----------
@@ -90,39 +90,29 @@ def read_diversity(path: FilePath) -> list[DiversityQuery]:
     Returns
     -------
     list of DiversityQuery
-        The queries; each has a document.
+        The queries, each with at least one document.
     """
     source = Source.open(path)
-    records = read_records(source, _Record, "a whole query on each line", _explain)
+    records = read_records(source, _Record, "a query")
     queries = [_query(record, source) for record in records]
     if not queries:
-        source.fail(
-            'found no query; expected one a line, such as {"query": "robots", "documents": [{"text": '
-            '"robots in space", "subtopics": ["space"]}]}: check that this is the right file',
-            line=1,
-        )
+        example = '{"query": "robots", "documents": [{"text": "robots in space", "subtopics": ["space"]}]}'
+        source.fail(Description("no query"), f"one query per line, such as {example}", line=1)
     return queries
-
-
-def _explain(raw: bytes, what: str, where: str) -> str:
-    """Return the problem of a line that is JSON but no query."""
-    return f"the query does not have the expected form{f' at {where}' if where else ''} ({what})"
 
 
 def _query(record: _Record, source: Source) -> DiversityQuery:
     if not record.documents:
-        source.fail("the query has no documents; expected at least one: remove the line or add documents")
+        source.fail(Description("none"), "at least one document")
     ids: dict[str | int, None] = {}
     for k, document in enumerate(record.documents):
         if (document.text is None) == (document.words is None):
-            found = "neither a text nor words" if document.text is None else "both a text and words"
-            source.fail(f"document {k} has {found}; expected one of them: give text, or words that are cut already")
+            got = Description("neither" if document.text is None else "both")
+            source.fail(got, f"either text or words of document {k}")
         own = k if document.id is None else document.id
         if own in ids:
-            source.fail(
-                f"found the document {show(own)} twice; expected different ids (a document without one has its number, "
-                "from 0): rename or remove one"
-            )
+            hint = "The id of a document without one is its number, from 0."
+            source.fail(Description(f"{show(own)} twice"), "distinct ids of documents", hint)
         ids[own] = None
     known = any(document.subtopics is not None for document in record.documents)
     return DiversityQuery(
@@ -144,10 +134,10 @@ def write_choices(path: FilePath, queries: Sequence[DiversityQuery], choices: Se
     queries : sequence of n DiversityQuery
         The queries.
     choices : sequence of n integer arrays of shape (k,)
-        Documents of each query, counted from 0, best first.
+        Documents of each query, from 0, best first.
     """
     if len(queries) != len(choices):
-        raise InputError(f"{len(choices)} choices are given; expected {len(queries)}, one for each query: give as many")
+        raise InputError("choices", Description(f"{len(choices)} choices"), f"{len(queries)} choices, one per query")
     write_records(
         path,
         (

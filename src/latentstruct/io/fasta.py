@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from latentstruct.core.formatting import short_repr
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.io.text import NUMBER, FilePath, Source, show, source_name, write_text
+from latentstruct.core.formatting import short_repr, show
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import NUMBER, FilePath, Source, source_name, write_text
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.sites import Site
@@ -40,7 +40,7 @@ class Sequences:
 
     Notes
     -----
-    They are a collection of their letters, as `Motif` takes it for X; two of them are put together by +.
+    A collection of the letters, as `Motif` expects it for X. Two of them are concatenated by +.
     """
 
     names: list[str]
@@ -74,7 +74,7 @@ def read_fasta(path: FilePath) -> Sequences:
     """Read DNA sequences from a FASTA file.
 
     A header line ``>name description`` precedes the lines of each sequence. Letters are A, C, G, T and N of either
-    case; empty lines are passed over.
+    case; empty lines are skipped.
 
     Parameters
     ----------
@@ -90,10 +90,10 @@ def read_fasta(path: FilePath) -> Sequences:
 
 
 def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
-    """Read DNA sequences whose headers say whether they hold a motif, as in ``>name label=1`` or ``label=-1``.
+    """Read DNA sequences whose headers state whether they contain a motif, as in ``>name label=1`` or ``label=-1``.
 
-    The label may stand anywhere after the name; it may be written 1, +1 or positive, and -1 or negative. Returned are
-    the sequences, their descriptions with the labels, and the labels +1 and −1.
+    The label may be anywhere after the name, written as 1, +1 or positive, or as -1 or negative. Return the sequences,
+    whose descriptions include the labels, and the labels +1 and −1.
     """
     found = list(each_labelled_sequence(path))
     return _collected(one for one, _ in found), [label for _, label in found]
@@ -110,23 +110,19 @@ def _collected(found: "Iterable[FoundSequence]") -> Sequences:
 
 
 def _label(description: str, title: str, source: Source) -> int:
-    """Return the label that a header tells."""
+    """Return the label in a header."""
     found = [word.partition("=")[2] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
-    expected = "label=1 or label=-1 after the name, once"
     if len(found) != 1:
-        many = "no label" if not found else f"{len(found)} labels"
-        cure = "leave one" if found else "add it, or put the sequences of each label into a file of their own"
-        source.fail(f"the header of {show(title)} has {many}; expected {expected}: {cure}")
+        hint = None if found else "Sequences of each label may also be in a file of their own."
+        got = Description(f"{len(found)} labels in the header of {show(title)}")
+        source.fail(got, "label=1 or label=-1 once after the name", hint)
     if found[0].lower() not in LABEL_TEXTS:
-        source.fail(
-            f"the header of {show(title)} has the label {show(found[0])}; expected 1, +1 or positive, or -1 or "
-            "negative: correct it"
-        )
+        source.fail(f"{_LABEL_MARK}{found[0]}", f"a label of {', '.join(LABEL_TEXTS)}")
     return LABEL_TEXTS[found[0].lower()]
 
 
 class FoundSequence(NamedTuple):
-    """One sequence of a file: the line and the words of its header, and its letters in upper case."""
+    """A sequence of a file: the line and the words of its header, and its letters in upper case."""
 
     line: int
     name: str
@@ -140,22 +136,21 @@ def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
     header_lines: dict[str, int] = {}
     for line, header, lines in fasta_records(source):
         title, _, description = header.partition(" ")
-        joined = join_letters(lines, source, _LETTER_BYTES, f"the letters {LETTERS} of either case", _cure)
+        joined = join_letters(lines, source, _LETTER_BYTES, f"the letters {LETTERS} of either case", _hint)
         letters = joined.upper().decode("ascii")
         if title in header_lines:
-            source.fail(
-                f"the name {show(title)} was used in line {header_lines[title]} already; expected different names: "
-                "rename one of the two sequences",
-                line=line,
-            )
+            source.fail(title, f"another name than that in line {header_lines[title]}", line=line)
         if not letters:
-            source.fail(f"the sequence {show(title)} is empty; expected letters after its header: remove it", line=line)
+            source.fail(Description("none"), f"letters of the sequence {show(title)}", line=line)
         header_lines[title] = line
         yield FoundSequence(line, title, description.strip(), letters)
     if not header_lines:
-        raise FormatError(
-            f"{source.name} holds no sequences; expected a line '>name' and letters: check that it is complete"
-        )
+        raise no_sequences(source)
+
+
+def no_sequences(source: Source) -> FormatError:
+    """Return the error of a file without sequences."""
+    return FormatError(source.name, Description("no sequences"), "lines '>name' followed by letters")
 
 
 def each_labelled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
@@ -167,7 +162,7 @@ def each_labelled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]
 
 
 class Record(NamedTuple):
-    """One record as it stands in a file: the line and the words of its header, and the lines below it, counted."""
+    """A record of a file: the line and the words of its header, and the numbered lines below it."""
 
     line: int
     header: str
@@ -175,7 +170,7 @@ class Record(NamedTuple):
 
 
 def fasta_records(source: Source) -> Iterator[Record]:
-    """Yield the records of FASTA text: lines lose white space at their ends, empty lines are kept."""
+    """Yield the records of FASTA text: white space at line ends is removed, empty lines are kept."""
     begun: Record | None = None
     for raw in source:
         content = raw.rstrip()
@@ -184,49 +179,46 @@ def fasta_records(source: Source) -> Iterator[Record]:
                 yield begun
             header = " ".join(source.decode(content[1:]).split())
             if not header:
-                source.fail("the header has no name; expected '>name description': give the sequence a name")
+                source.fail(Description("no name"), "'>name description'")
             begun = Record(source.line, header, [])
         elif begun is not None:
             begun.lines.append((source.line, content))
         elif content:
-            shown = show(content[:40].decode("utf-8", "backslashreplace"))
-            source.fail(
-                f"found {shown} before the first header; expected a line that begins with '>': add the header, or let "
-                "the file's name end in .gz if it is compressed"
-            )
+            got = content[:40].decode("utf-8", "backslashreplace")
+            source.fail(got, "a first line that starts with '>'", "The name of a compressed file must end in .gz.")
     if begun is not None:
         yield begun
 
 
 def join_letters(
-    lines: Sequence[tuple[int, bytes]], source: Source, allowed: bytes, expected: str, cure: Callable[[str], str]
+    lines: Sequence[tuple[int, bytes]], source: Source, allowed: bytes, expected: str, hint: Callable[[str], str]
 ) -> bytes:
-    """Return the joined lines of a record; raise if they have other letters than those that are allowed."""
+    """Return the joined lines of a record; raise if they have other letters than the allowed ones."""
     joined = b"".join([content for _, content in lines])
     if joined.translate(None, allowed):
         source.line, content = next((n, content) for n, content in lines if content.translate(None, allowed))
         column = next(i for i, byte in enumerate(content) if byte not in allowed)
         found = source.decode(content[column:])[0]
-        source.fail(f"found {show(found)} in column {column + 1}; expected {expected}: {cure(found)}")
+        source.fail(Description(f"{show(found)} in column {column + 1}"), expected, hint(found))
     return joined
 
 
-def _cure(letter: str) -> str:
-    """Return what to do about a letter that DNA does not have."""
+def _hint(letter: str) -> str:
+    """Return what to do about a letter that is not allowed in DNA."""
     letter = letter.upper()
     if letter in PROTEIN_ONLY:
-        return "is this protein? Motifs are found in DNA only"
+        return "Only DNA is supported, not protein."
     if letter == "U":
-        return "is this RNA? Replace U by T"
+        return "Convert RNA to DNA: replace U with T."
     if letter in AMBIGUOUS:
-        return f"replace ambiguous letters such as {letter} by N, and if this is protein, give DNA instead"
-    return "replace other letters by N"
+        return f"Replace ambiguous letters such as {letter} with N. Protein is not supported."
+    return "Replace other letters with N."
 
 
 def wrapped(letters: str, line_width: int) -> list[str]:
     """Cut letters into lines."""
     if line_width < 1:
-        raise InputError(f"line_width is {show(line_width)}; expected at least 1: choose a larger one")
+        raise InputError("line_width", line_width, "at least 1")
     return [letters[start : start + line_width] for start in range(0, len(letters), line_width)]
 
 
@@ -240,7 +232,7 @@ def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> N
     sequences : Sequences
         Names, descriptions and sequences.
     line_width : int, default=60
-        Letters in a line.
+        Letters per line.
     """
     lines = []
     for title, description, letters in zip(sequences.names, sequences.descriptions, sequences.sequences, strict=True):
@@ -257,37 +249,33 @@ def write_sites(path: FilePath, sites: "Iterable[Site]") -> None:
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
     sites : iterable of Site
-        The sites; start is counted from 0 and end is one past the last letter, as in BED files.
+        The sites; start is 0-based and end is one past the last letter, as in BED files.
     """
     lines = [_SITES_HEADER]
     for found in sites:
         if any(mark in found.sequence for mark in "\t\r\n"):
-            raise InputError(
-                f"the sequence is called {show(found.sequence)}; expected a name without tabs and line ends: rename it"
-            )
+            raise InputError("sites", found.sequence, "sites of sequences whose names have no tabs and line breaks")
         strand = "+" if found.strand > 0 else "-"
         lines.append(f"{found.sequence}\t{found.start}\t{found.end}\t{strand}\t{found.score:.6g}\t{found.site}")
     write_text(path, "\n".join([*lines, ""]))
 
 
 def read_sites(path: FilePath) -> "list[Site]":
-    """Read a table of sites as `write_sites` writes it; there is at least one."""
+    """Read a table of sites as written by `write_sites`, with at least one."""
     from latentstruct.tasks.motif.sites import Site
 
     source, sites = Source.open(path), []
     for text in source.texts():
         if source.line == 1:
             if text != _SITES_HEADER:
-                source.fail(f"found {show(text)}; expected the header {show(_SITES_HEADER)}: give a table of sites")
+                source.fail(text, f"the header {show(_SITES_HEADER)}")
             continue
         cells = text.split("\t")
         numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)
         if len(cells) != 6 or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
-            source.fail(f"found {show(text)}; expected the six columns of the header line: correct the line")
+            source.fail(text, "the six columns of the header")
         sequence, start, end, strand, score, letters = cells
         sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
     if not sites:
-        raise FormatError(
-            f"{source.name} holds no site; expected a line for each below the header line: check its origin"
-        )
+        raise FormatError(source.name, Description("none"), "at least one site below the header")
     return sites

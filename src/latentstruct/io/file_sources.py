@@ -1,4 +1,4 @@
-"""Where several files come from at once: a folder, a zip archive, a zip archive on standard input, or a single file."""
+"""Sources of several files: a folder, a zip archive, a zip archive on standard input, or a single file."""
 
 import os
 import stat
@@ -9,22 +9,31 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.io.text import MAX_STREAM_BYTES, STANDARD_STREAM, FilePath, path_text, show, source_name
+from latentstruct.core.formatting import show
+from latentstruct.exceptions import Description, FormatError
+from latentstruct.io.text import (
+    MAX_STREAM_BYTES,
+    STANDARD_STREAM,
+    STDIN,
+    FilePath,
+    path_text,
+    source_name,
+    too_large,
+)
 
 __all__ = ["FileSource"]
 
 _CHUNK = 2**20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Others take as much memory as a file asks for."""
+"""Other methods allocate as much memory as the file states."""
 _LITTER = "__MACOSX"
-"""The folder that some systems add to archives, with files that are no images though they are called so."""
+"""A folder that some systems add to archives, with files that are not images despite their names."""
 
 
 class FileSource:
-    """The files of a folder or of a zip archive, or a single one, read when they are asked for.
+    """The files of a folder or of a zip archive, or a single one, read on demand.
 
-    Folders within the folder are not looked into; within an archive all are. Nothing is unpacked to disk.
+    Subfolders of a folder are ignored; those of an archive are included. Nothing is unpacked to disk.
 
     Parameters
     ----------
@@ -34,13 +43,13 @@ class FileSource:
     Attributes
     ----------
     path : Path
-        What messages call it.
+        The name in messages.
     packed : bool
         Whether it is an archive.
     several : bool
         Whether it is a folder or an archive.
     members : list of str
-        The files, sorted, by their paths within the folder or archive; hidden ones are left out.
+        The files, sorted, by their paths within the folder or archive; hidden ones are excluded.
     """
 
     def __init__(self, path: FilePath) -> None:
@@ -51,7 +60,7 @@ class FileSource:
         if text == STANDARD_STREAM:
             self._stream = _keep_standard_input()
         elif not os.path.exists(text):
-            raise InputError(f"{text} does not exist; expected a folder or zip archive of images: check the path")
+            raise FormatError(text, Description("no such file"), "a folder or zip archive of images")
         folder = self._stream is None and self.path.is_dir()
         self.packed = self._stream is not None or (not folder and self.path.suffix.lower() == ".zip")
         self.several = folder or self.packed
@@ -61,27 +70,22 @@ class FileSource:
         self.members = sorted(member for member in found if not _is_hidden(member))
         odd = next((member for member in self.members if not member.isprintable()), None)
         if odd is not None:
-            # Names go into tables and onto terminals, where they must not be anything but names.
-            raise FormatError(
-                f"{self._file} has a file named {show(odd)}; expected names without tabs, line breaks and other signs "
-                "that cannot be printed: rename it"
-            )
+            # Names are written to tables and terminals.
+            raise FormatError(self._file, odd, "file names without tabs, line breaks and unprintable characters")
 
     def __getstate__(self) -> dict[str, Any]:
-        # An open file cannot be pickled; it is opened again when a file is asked for.
+        # An open file cannot be pickled; it is opened again on demand.
         return {**self.__dict__, "_archive": None}
 
     def within(self, folder: str) -> "FileSource | None":
-        """Return the files of a folder in the folder or archive, at any depth of an archive; None if there is none."""
+        """Return the files of a subfolder, at any depth of an archive; None if there is none."""
         if not self.packed:
             inner = self.path / folder
             return FileSource(inner) if self.several and inner.is_dir() else None
         found = {member[: -len(rest) - 1] for member in self.members for rest in _below(member, folder)}
         if len(found) > 1:
             first, second = sorted(found)[:2]
-            raise FormatError(
-                f"{self.path} has the folders {first} and {second}; expected one that is called {folder}: rename one"
-            )
+            raise FormatError(self.path, Description(f"{first} and {second}"), f"one folder {folder}")
         if not found:
             return None
         inside = object.__new__(FileSource)
@@ -92,23 +96,20 @@ class FileSource:
         return inside
 
     def find(self, name: str) -> str | None:
-        """Return the file of a name, in whatever folder of an archive, None if there is none."""
+        """Return the file with a name, in any folder of an archive; None if there is none."""
         found = [member for member in self.members if member.rpartition("/")[2] == name] if self.several else []
         if len(found) > 1:
-            raise FormatError(
-                f"{self.path} has {found[0]} and {found[1]}; expected one file that is called {name}: remove or rename "
-                "one"
-            )
+            raise FormatError(self.path, Description(f"{found[0]} and {found[1]}"), f"one file {name}")
         return found[0] if found else None
 
     def shown(self, member: str) -> str:
-        """Return a file as messages show it."""
+        """Return the name of a file in messages."""
         if self.packed:
             return f"{self._file}:{member}"
         return str(self.path / member if self.several else self.path)
 
     def read(self, member: str, limit: int) -> bytes:
-        """Return the contents of a file; raise if there are more bytes than `limit`."""
+        """Return the content of a file; raise if it has more than `limit` bytes."""
         if not self.packed:
             file = self.shown(member)
             self._check_size(member, os.path.getsize(file), limit)
@@ -118,26 +119,22 @@ class FileSource:
             info = archive.getinfo(member)
             self._check_size(member, info.file_size, limit)
             if info.compress_type not in _METHODS:
-                raise FormatError(
-                    f"{self.shown(member)} is packed by method {info.compress_type}; expected files that are stored or "
-                    "deflated: make the archive again"
-                )
+                got = Description(f"compression method {info.compress_type}")
+                raise FormatError(self.shown(member), got, "a stored or deflated file")
             with archive.open(info) as handle:
-                # The announced size can be a lie.
+                # The stated size can be wrong.
                 data = handle.read(limit + 1)
         except FormatError:
             raise
         except Exception as error:
-            # A damaged archive fails in as many ways as the format and its compressions have parts.
+            # A damaged archive raises exceptions of many types.
             raise self._broken(error) from error
         self._check_size(member, len(data), limit)
         return data
 
     def _check_size(self, member: str, n_bytes: int, limit: int) -> None:
         if n_bytes > limit:
-            raise FormatError(
-                f"{self.shown(member)} has {n_bytes} bytes; expected at most {limit}: make the file smaller"
-            )
+            raise too_large(self.shown(member), limit)
 
     def _open_archive(self) -> zipfile.ZipFile:
         if self._archive is None:
@@ -154,23 +151,16 @@ class FileSource:
                 self._stream.close()
             raise self._broken(error) from error
         for info in infos:
-            # Nothing is unpacked, but what is called so was not packed by a friend.
+            # Nothing is unpacked, but such names indicate a malicious archive.
             if info.filename.startswith("/") or ".." in info.filename.split("/") or "\\" in info.filename:
-                raise FormatError(
-                    f"{self._file} has a file named {show(info.filename)}, which leads out of the archive; expected "
-                    "names within it: make the archive again"
-                )
+                raise FormatError(self._file, info.filename, "file names within the archive")
             if stat.S_ISLNK(info.external_attr >> 16):
-                raise FormatError(
-                    f"{self._file} has the link {show(info.filename)}; expected files: put in what it leads to"
-                )
+                raise FormatError(self._file, Description(f"the link {show(info.filename)}"), "files")
         return [info.filename for info in infos]
 
     def _broken(self, error: Exception) -> FormatError:
-        return FormatError(
-            f"{self._file} cannot be read ({type(error).__name__}: {show(str(error), 120)}); expected a complete zip "
-            "archive of images: fetch it again"
-        )
+        got = Description(f"{type(error).__name__}: {show(str(error), 120)}")
+        return FormatError(self._file, got, "a complete zip archive of images")
 
 
 def _is_hidden(member: str) -> bool:
@@ -178,26 +168,23 @@ def _is_hidden(member: str) -> bool:
 
 
 def _below(member: str, folder: str) -> list[str]:
-    """Return what follows the folders of a name in the path of a file."""
+    """Return what follows the folder in the path of a file."""
     parts = member.split("/")
     return ["/".join(parts[k + 1 :]) for k, part in enumerate(parts[:-1]) if part == folder][:1]
 
 
 def _keep_standard_input() -> IO[bytes]:
-    """Return standard input as a file in which one can go back and forth, as archives ask for."""
-    # It lives as long as the images that are read from it.
+    """Return standard input as a file with random access, which archives need."""
+    # It is closed with the archive that is read from it.
     kept = tempfile.TemporaryFile()  # noqa: SIM115
     size = 0
     while part := sys.stdin.buffer.read(_CHUNK):
         size += len(part)
         if size > MAX_STREAM_BYTES:
             kept.close()
-            raise FormatError(
-                f"standard input has more than {MAX_STREAM_BYTES} bytes; expected a zip archive of at most that many: "
-                "write it to a file and give its name"
-            )
+            raise too_large(STDIN, MAX_STREAM_BYTES, "Use a file instead.")
         kept.write(part)
     if not size:
         kept.close()
-        raise FormatError("standard input is empty; expected a zip archive of images: give a file, or fill the pipe")
+        raise FormatError(STDIN, Description("nothing"), "a zip archive of images")
     return kept

@@ -1,4 +1,4 @@
-"""Graphs with labelled nodes as JSON lines: one graph a line.
+"""Graphs with labeled nodes as JSON lines: one graph per line.
 
 .. code-block:: json
 
@@ -8,24 +8,21 @@
                {"type": "topic"}],
      "edges": [{"between": ["cat", "sat"], "type": "next", "features": {"distance": 1}}, [0, 2], [1, 2]]}
 
-(here on several lines to be read; in a file each graph has one.) Only "nodes" is needed, and of a node nothing.
+(on several lines here; in a file each graph is one line.) Only "nodes" is required, and a node may be empty.
 
-- ``features`` are named numbers, truth values (1 or 0) and texts (the feature ``suffix=at`` is 1), where absent names
-  are 0, or a list of numbers, then of the same length throughout the file. All nodes of a file have the one form or
-  the other, and so have all edges; features may be left out where there are none.
-- ``type`` is a text; nodes of different types have weights of their own, and so have edges. By default the types are
-  "node" and "edge".
-- ``label`` is a text or a whole number, the same kind throughout the file; null, −1 or no label is an unknown one.
-- An edge joins two nodes given by ``name``, or by number from 0; where it has neither type nor features, the pair
-  alone will do.
+- ``features`` are either named numbers, truth values (1 or 0) and texts (the feature ``suffix=at`` is 1), where missing
+  names are 0, or a list of numbers of the same length throughout the file. All nodes of a file have the same form, and
+  so have all edges; features may be omitted where there are none.
+- ``type`` is a text; each type of nodes, and each type of edges, has its own weights. By default the types are "node"
+  and "edge".
+- ``label`` is a text or an integer, of the same type throughout the file; null, −1 or no label means unknown.
+- An edge joins two nodes given by ``name``, or by number from 0; an edge without type and features may be written as
+  the pair alone.
 
 Predictions are written in the same format, with the predicted ``label`` and its ``confidence``, or the ``state`` of a
 node that is never observed.
 """
 
-import json
-import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,27 +31,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.json_lines import read_records, write_records
-from latentstruct.io.text import FilePath, Source, show
+from latentstruct.io.text import FilePath, Source
 
 if TYPE_CHECKING:
     from latentstruct.tasks.graph.inputs import GraphInput
 
 _STATE_FORMAT, _STATE_VERSION = "latentstruct.GraphFeatures", 1
-MOST_SHOWN = 60
-WHOLE_GRAPHS = "a whole graph on each line, without NaN or infinity"
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-_EXPECTED = re.compile(r"Expected (?P<wanted>.*?)(, got .*)?")
+_SAVED = "a state returned by `GraphFeatures.to_state`"
 
 Features = dict[str, float | bool | str] | list[float]
 
 
 class GraphNode(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A node of a graph; `state` and `confidence` stand in predictions only and are not looked at."""
+    """A node of a graph; `state` and `confidence` occur in predictions only and are not used."""
 
     name: str | None = None
     type: str = "node"
@@ -73,14 +68,14 @@ class GraphEdge(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class GraphRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A graph as it stands in a file."""
+    """A graph of a file."""
 
     id: str | int | None = None
     nodes: list[GraphNode]
     edges: list[GraphEdge | tuple[int | str, int | str]] = []
 
     def all_edges(self) -> list[GraphEdge]:
-        """Return the edges, those that are a pair only with what such an edge means."""
+        """Return the edges, pairs included."""
         return [edge if isinstance(edge, GraphEdge) else GraphEdge(edge) for edge in self.edges]
 
     def pairs(self) -> Indices:
@@ -91,7 +86,7 @@ class GraphRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
 
 def read_graphs(path: FilePath) -> list[GraphRecord]:
-    """Read graphs, one a line.
+    """Read graphs, one per line.
 
     Parameters
     ----------
@@ -101,75 +96,31 @@ def read_graphs(path: FilePath) -> list[GraphRecord]:
     Returns
     -------
     list of GraphRecord
-        The graphs; their edges join nodes that there are, and features and labels are alike throughout.
+        The graphs; edges join existing nodes, and features and labels have the same form throughout.
     """
     source = Source.open(path)
     records, alike = [], _Alike(source)
-    for record in read_records(source, GraphRecord, WHOLE_GRAPHS, _explain):
+    for record in read_records(source, GraphRecord, "a graph without NaN or infinity"):
         _check_nodes(record, source)
         _check_edges(record, source)
         alike.check(record)
         records.append(record)
     if not records:
-        source.fail(
-            'found no graph; expected one a line, such as {"nodes": [{"label": "a"}]}: check that this '
-            "is the right file",
-            line=1,
-        )
+        source.fail(Description("no graph"), 'one graph per line, such as {"nodes": [{"label": "a"}]}', line=1)
     return records
-
-
-def _explain(raw: bytes, what: str, where: str) -> str:
-    """Return the problem of a line that is JSON but no graph."""
-    place, value = _find_value(raw, where)
-    wanted = _EXPECTED.fullmatch(what)
-    return f"found {value} {place}" + (f"; expected {wanted['wanted']}" if wanted else f": {what}; expected a graph")
-
-
-def _find_value(raw: bytes, where: str) -> tuple[str, str]:
-    """Return in words the place of a wrong value, a path that says `...` for any name, and the value as it stands."""
-    place = ""
-    try:
-        value = json.loads(raw)
-        for name, number in _STEP.findall(where):
-            if number == "...":
-                key = next(key for key, one in value.items() if not _is_feature(one))
-                place, value = f"{place}[{json.dumps(key)}]", value[key]
-            elif number:
-                place, value = f"{place}[{number}]", value[int(number)]
-            else:
-                place, value = f"{place}.{name}" if place else name, value[name]
-    except (LookupError, TypeError, AttributeError, ValueError, StopIteration, RecursionError):
-        # Names that occur twice in one object lead elsewhere.
-        return f"at {where}", "a wrong value"
-    text = json.dumps(value, ensure_ascii=False)
-    shown = text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
-    return f"at {place}" if place else "in the line", shown
-
-
-def _is_feature(value: Any) -> bool:
-    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _check_nodes(record: GraphRecord, source: Source) -> None:
     if not record.nodes:
-        source.fail("the graph has no nodes; expected at least one: remove the line or add nodes")
+        source.fail(Description("none"), "at least one node")
     names = Counter(node.name for node in record.nodes if node.name is not None)
     for repeated in (one for one, times in names.items() if times > 1):
-        source.fail(
-            f"{names[repeated]} nodes have the name {show(repeated)}; expected names that all differ: rename them"
-        )
+        source.fail(Description(f"{names[repeated]} nodes {show(repeated)}"), "distinct names of nodes")
     for k, node in enumerate(record.nodes):
         if isinstance(node.label, int) and node.label < UNKNOWN:
-            source.fail(
-                f"node {k} has the label {node.label}; expected a number of at least 0, or null if it is unknown: "
-                "correct it"
-            )
+            source.fail(node.label, f"a label of at least 0 of node {k}, or null if it is unknown")
         if node.label == str(UNKNOWN):
-            source.fail(
-                f"node {k} has the text {show(node.label)} as its label; expected a label, or null or the number -1 if "
-                "it is unknown: correct it"
-            )
+            source.fail(node.label, f"a label of node {k}, or null or the number -1 if it is unknown")
 
 
 def _check_edges(record: GraphRecord, source: Source) -> None:
@@ -180,58 +131,50 @@ def _check_edges(record: GraphRecord, source: Source) -> None:
         for end, number in zip(edge.between, ends, strict=True):
             if not 0 <= number < n_nodes:
                 expected = "the name of a node" if isinstance(end, str) else f"a number from 0 to {n_nodes - 1}"
-                source.fail(
-                    f"edge {e} leads to the node {show(end)}, which is missing; expected {expected}: correct the edge "
-                    "or add the node"
-                )
+                source.fail(end, f"{expected} as an end of edge {e}")
         if ends[0] == ends[1]:
-            source.fail(
-                f"edge {e} joins the node {show(edge.between[0])} with itself; expected two nodes: remove it, and put "
-                "what it says into the node's features"
-            )
+            source.fail(edge.between, f"two different nodes as ends of edge {e}")
 
 
 class _Alike:
-    """What nodes, edges and labels of a file must have in common, as found first."""
+    """The form that nodes, edges and labels of a file have in common, as found first."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.first: dict[str, tuple[str, int]] = {}
 
     def check(self, record: GraphRecord) -> None:
-        """Raise if a graph does not agree with those before it."""
+        """Raise if a graph has another form than those before it."""
         for k, node in enumerate(record.nodes):
-            self._check("features of nodes", _form(node.features), f"the features of node {k}")
+            self._check("features of nodes", _form(node.features), f"node {k}")
             if node.label not in (None, UNKNOWN):
-                form = "texts" if isinstance(node.label, str) else "whole numbers"
-                self._check("labels", form, f"labels such as {show(node.label)} of node {k}")
+                form = "texts" if isinstance(node.label, str) else "integers"
+                self._check("labels", form, f"{show(node.label)} of node {k}")
         for e, edge in enumerate(record.all_edges()):
-            self._check("features of edges", _form(edge.features), f"the features of edge {e}")
+            self._check("features of edges", _form(edge.features), f"edge {e}")
 
     def _check(self, what: str, form: str | None, shown: str) -> None:
         if form is None:
             return
         expected, seen = self.first.setdefault(what, (form, self.source.line))
         if form != expected:
-            self.source.fail(
-                f"{shown} are {form}; expected {expected} as on line {seen}, for all {what} are alike: correct one of "
-                "the two"
-            )
+            got = Description(f"{form} ({shown})")
+            self.source.fail(got, f"{expected} as {what}, as in line {seen}")
 
 
 def _form(features: Features | None) -> str | None:
     if features is None:
         return None
-    return "named" if isinstance(features, dict) else f"a list of {len(features)}"
+    return "named values" if isinstance(features, dict) else f"a list of {len(features)}"
 
 
 def graph_labels(records: Iterable[GraphRecord]) -> list[list[str | int]]:
-    """Return the labels of each graph's nodes, −1 where unknown."""
+    """Return the labels of the nodes of each graph, −1 where unknown."""
     return [[UNKNOWN if node.label is None else node.label for node in record.nodes] for record in records]
 
 
 def write_graphs(path: FilePath, records: Iterable[GraphRecord]) -> None:
-    """Write graphs, one a line.
+    """Write graphs, one per line.
 
     Parameters
     ----------
@@ -254,13 +197,13 @@ def predicted_graphs(
     Parameters
     ----------
     records : sequence of n GraphRecord
-        The graphs; labels they have are left out.
+        The graphs; their labels are replaced.
     labels : sequence of n sequences of V_i labels
         The predicted labels, −1 for a node of a type that is never observed.
     states : sequence of n sequences of V_i int
-        The states of these nodes; not looked at elsewhere.
+        The states of these nodes; ignored for others.
     confidences : sequence of n sequences of V_i float, optional
-        The probabilities of the predicted labels; not looked at where there is no label.
+        The probabilities of the predicted labels; ignored where there is no label.
     """
     found = []
     if confidences is None:
@@ -269,10 +212,10 @@ def predicted_graphs(
         nodes = []
         for node, y, h, share in zip(record.nodes, _plain(ys), _plain(hs), _plain(shares), strict=True):
             if y == UNKNOWN:
-                told = {"label": None, "state": int(h), "confidence": None}
+                predicted = {"label": None, "state": int(h), "confidence": None}
             else:
-                told = {"label": y, "state": None, "confidence": None if share is None else round(share, 6)}
-            nodes.append(msgspec.structs.replace(node, **told))
+                predicted = {"label": y, "state": None, "confidence": None if share is None else round(share, 6)}
+            nodes.append(msgspec.structs.replace(node, **predicted))
         found.append(msgspec.structs.replace(record, nodes=nodes))
     return found
 
@@ -282,7 +225,7 @@ def _plain(values: Any) -> list[Any]:
 
 
 class _Columns(msgspec.Struct, forbid_unknown_fields=True):
-    """The columns that features become: those of the names, or so many, and a constant 1 after them."""
+    """The columns of features: named ones, or a number of them, then optionally a constant 1."""
 
     names: list[str] | None
     width: int
@@ -290,7 +233,7 @@ class _Columns(msgspec.Struct, forbid_unknown_fields=True):
 
     @classmethod
     def learn(cls, features: list[Features | None], bias: bool, min_count: int) -> "_Columns":
-        """Return the columns of features that are all of one form."""
+        """Return the columns of features of one form."""
         given = [one for one in features if one is not None]
         if given and isinstance(given[0], list):
             return cls(None, len(given[0]), bias)
@@ -303,19 +246,19 @@ class _Columns(msgspec.Struct, forbid_unknown_fields=True):
         return self.width + self.bias
 
     def labels(self) -> list[str]:
-        """Return what each column is called."""
+        """Return the name of each column."""
         names = [f"feature {k}" for k in range(self.width)] if self.names is None else self.names
         return [*names, "bias"] if self.bias else list(names)
 
     def matrix(self, features: Sequence[Features | None], what: str) -> Any:
-        """Return a row for each, dense for lists and else sparse; unknown names are left out."""
+        """Return one row per item, dense for lists and otherwise sparse; unknown names are ignored."""
         if self.names is None:
             return self._dense(features, what)
         numbers = {name: k for k, name in enumerate(self.names)}
         rows: list[dict[int, float]] = []
         for k, one in enumerate(features):
             if isinstance(one, list):
-                raise _other_form(f"{what} {k}", "a list", "names")
+                raise _other_form(f"{what} {k}", one, "named values")
             cells = [(numbers[name], value) for name, value in _named(one or {}) if name in numbers and value]
             rows.append({**dict(sorted(cells)), **({self.width: 1.0} if self.bias else {})})
         return sparse.csr_array(
@@ -332,18 +275,16 @@ class _Columns(msgspec.Struct, forbid_unknown_fields=True):
         matrix[:, self.width :] = 1.0
         for k, one in enumerate(features):
             if isinstance(one, dict):
-                raise _other_form(f"{what} {k}", "names", f"a list of {self.width}")
+                raise _other_form(f"{what} {k}", one, f"a list of {self.width}")
             if one is not None and len(one) != self.width:
-                raise _other_form(f"{what} {k}", f"a list of {len(one)}", f"a list of {self.width}")
+                raise _other_form(f"{what} {k}", Description(f"a list of {len(one)}"), f"a list of {self.width}")
             if one is not None:
                 matrix[k, : self.width] = one
         return matrix
 
 
-def _other_form(where: str, found: str, expected: str) -> InputError:
-    return InputError(
-        f"the features of {where} are {found}; expected {expected} as in training: give the features in the same form"
-    )
+def _other_form(where: str, got: object, expected: str) -> InputError:
+    return InputError("records", got, f"graphs with {expected} as features of {where}, as in training")
 
 
 def _named(features: dict[str, float | bool | str]) -> list[tuple[str, float]]:
@@ -355,19 +296,19 @@ def _named(features: dict[str, float | bool | str]) -> list[tuple[str, float]]:
 
 @dataclass
 class GraphFeatures:
-    """Turns the features of graphs in files into those of the task.
+    """Converts the features of graphs in files to inputs of the task.
 
     Parameters
     ----------
     bias : bool, default=True
-        Whether nodes, and edges that have features, get a constant 1 besides.
+        Whether to add a constant 1 to the features of nodes, and of edges that have features.
     min_count : int, default=1
-        The number of nodes or edges of the training data that must have a named feature for it to be kept.
+        The number of nodes or edges of the training data in which a named feature must occur.
 
     Attributes
     ----------
     nodes_, edges_ : columns, or None for edges without features
-        What `fit` learned.
+        The columns learned by `fit`.
     """
 
     bias: bool = True
@@ -385,15 +326,15 @@ class GraphFeatures:
         columns = _Columns.learn(edges, self.bias, self.min_count)
         self.edges_ = columns if columns.width else None
         if not self.nodes_.n_columns:
-            raise InputError("the nodes have no features; expected some, or a constant: keep the bias")
+            raise InputError("records", Description("no features"), "graphs with features of nodes if `bias` is False")
         return self
 
     def transform(self, records: Iterable[GraphRecord]) -> list["GraphInput"]:
-        """Return the graphs as the task takes them; named features that `fit` did not see are left out."""
+        """Return the graphs as inputs of the task; named features that `fit` did not see are ignored."""
         from latentstruct.tasks.graph.inputs import GraphInput
 
         if self.nodes_ is None:
-            raise InputError("these features have learned nothing yet; expected fitted ones: call fit first")
+            raise InputError("GraphFeatures", Description("no features"), "fitted before `transform`")
         found = []
         for k, record in enumerate(records):
             shown = f"graph {k}" if record.id is None else f"graph {k} ({record.id})"
@@ -414,11 +355,11 @@ class GraphFeatures:
             return self.edges_.matrix(features, what)
         odd = next((k for k, one in enumerate(features) if isinstance(one, list) and one), None)
         if odd is not None:
-            raise _other_form(f"{what} {odd}", f"a list of {len(features[odd] or ())}", "no list")
+            raise _other_form(f"{what} {odd}", Description(f"a list of {len(features[odd] or ())}"), "no list")
         return None
 
     def to_state(self) -> dict[str, Any]:
-        """Return what was learned in values that JSON can hold."""
+        """Return the fitted features as JSON values."""
         return {
             "format": _STATE_FORMAT,
             "version": _STATE_VERSION,
@@ -428,25 +369,19 @@ class GraphFeatures:
 
     @classmethod
     def from_state(cls, state: Any) -> "GraphFeatures":
-        """Rebuild fitted features from what `to_state` returned, or raise an InputError."""
-        cure = "give what GraphFeatures.to_state returned, unchanged"
+        """Restore fitted features from the result of `to_state`, or raise an InputError."""
         try:
             saved = msgspec.convert(state, _State)
         except msgspec.ValidationError as error:
-            raise InputError(
-                f"the state of the graph features is malformed ({error}); expected a saved one: {cure}"
-            ) from error
+            raise InputError("state", Description(str(error).replace("`", "")), _SAVED) from error
         for columns in (saved.nodes, saved.edges):
             names = None if columns is None else columns.names
             if columns is not None and names is not None and not len(names) == len(set(names)) == columns.width:
-                raise InputError(
-                    f"the state has {len(names)} names; expected {columns.width}, one for each feature: {cure}"
-                )
+                got = Description(f"{len(set(names))} names for {columns.width} features")
+                raise InputError("state", got, _SAVED)
         if (saved.format, saved.version) != (_STATE_FORMAT, _STATE_VERSION) or saved.nodes.n_columns < 1:
-            raise InputError(
-                f"the state has the format {show(saved.format)}, version {saved.version}; expected "
-                f"{show(_STATE_FORMAT)}, version {_STATE_VERSION}: {cure}"
-            )
+            got = Description(f"format {show(saved.format)} version {saved.version}")
+            raise InputError("state", got, f"{_SAVED}, of format {_STATE_FORMAT!r} version {_STATE_VERSION}")
         return cls(saved.nodes.bias, nodes_=saved.nodes, edges_=saved.edges)
 
 

@@ -7,8 +7,8 @@
     monday,1,31,181
     tuesday,a,7,120
 
-Items are clustered within their group; a cluster's name means nothing in another group. Rows of a group need not stand
-together. Without the column ``cluster`` the clusters are unknown; without ``group`` all items are one group.
+Items are clustered within their group; names of clusters are local to a group. Rows of a group need not be
+adjacent. Without the column ``cluster`` the clusters are unknown; without ``group`` all items are one group.
 """
 
 from array import array
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.types import Indices
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.delimited import SEPARATORS, Table, delimiter_of
-from latentstruct.io.text import FilePath, show, write_text
+from latentstruct.io.text import FilePath, write_text
 
 GROUP, CLUSTER = "group", "cluster"
 
@@ -36,7 +36,7 @@ class ItemGroups:
     names : list of n str
         The groups in the order of their first items; one without a name if there is no such column.
     rows : list of n int arrays of shape (m_i,)
-        The rows of each group's items among all rows of the file, from 0.
+        The rows of the items of each group in the file, from 0.
     items : list of n arrays of shape (m_i, d)
         Their features.
     clusters : list of n lists of m_i str, or None
@@ -77,7 +77,7 @@ def read_groups(path: FilePath) -> ItemGroups:
             named.append(words)
             values.extend(numbers)
     if not named:
-        source.fail("found no item; expected a header row and a row for each item: check the file", line=1)
+        source.fail(Description("no item"), "a header row and one row per item", line=1)
     columns = dict(zip(texts.values(), zip(*named, strict=True), strict=True))
     groups = columns.get(GROUP, ("",) * len(named))
     features = [column for column in header if column not in texts.values()]
@@ -97,18 +97,18 @@ def _check_header(table: Table) -> None:
     table.check_names()
     for column in header:
         if column not in (GROUP, CLUSTER) and column.lower() in (GROUP, CLUSTER):
-            source.fail(f"found the column {show(column)}; expected {show(column.lower())} in small letters: rename it")
+            source.fail(column, f"the column name {column.lower()!r} in lower case")
     separated = "separated by commas in a .csv file and by tabs in a .tsv file"
     if len(header) == 1 and any(mark in header[0] for mark in SEPARATORS):
-        source.fail(f"found the single column {show(header[0])}; expected columns {separated}: separate them so")
+        source.fail(header, f"columns {separated}")
     if set(header) <= {GROUP, CLUSTER}:
-        source.fail(f"found the columns {show(header)}; expected features too, {separated}: add them")
+        source.fail(header, f"columns of features, {separated}")
 
 
 def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> None:
-    """Write a table with the columns group and cluster, a row for each item in the order of the items' file.
+    """Write a table with the columns group and cluster, one row per item in the order of the file of items.
 
-    The column group is left out if the items' file had none.
+    The column group is omitted if that file has none.
 
     Parameters
     ----------
@@ -120,7 +120,8 @@ def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> Non
         Their clusters.
     """
     if [len(labels) for labels in clusters] != [len(rows) for rows in groups.rows]:
-        raise InputError("the clusters do not belong to these groups: give a label for each item of each group")
+        got = Description(f"{show([len(labels) for labels in clusters])} labels")
+        raise InputError("clusters", got, f"{show([len(rows) for rows in groups.rows])} labels, one per item")
     delimiter = delimiter_of(path)
     grouped = groups.names != [""]
     lines = [""] * sum(map(len, groups.rows))

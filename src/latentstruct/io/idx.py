@@ -1,4 +1,4 @@
-"""Arrays in the idx format, in which MNIST is given."""
+"""Arrays in the idx format, the format of MNIST."""
 
 import gzip
 import math
@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import FormatError
+from latentstruct.exceptions import Description, FormatError
 from latentstruct.io.text import FilePath, opened, path_text
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -22,11 +22,11 @@ Stream = IO[bytes] | gzip.GzipFile
 
 
 def read_idx(path: FilePath, max_bytes: int = MAX_BYTES) -> NDArray[Any]:
-    """Read an array of at most `max_bytes` from an idx file, whose first bytes show whether gzip compressed it.
+    """Read an array of at most `max_bytes` from an idx file, which may be compressed by gzip.
 
     The file begins with two zero bytes, a byte for the type of the values, a byte with the number of dimensions and the
-    length of each dimension in 4 bytes, big end first; the values follow in C order. No memory is taken for values that
-    the file announces but does not hold. The array has the byte order of the machine.
+    length of each dimension in 4 big-endian bytes; the values follow in C order. No memory is allocated for values that
+    the file states but does not contain. The array has the byte order of the machine.
     """
     name = path_text(path)
     with opened(name, unpack=False) as raw:
@@ -41,13 +41,14 @@ def read_idx(path: FilePath, max_bytes: int = MAX_BYTES) -> NDArray[Any]:
 def _read_array(stream: Stream, name: str, max_bytes: int) -> NDArray[Any]:
     kind, shape = _read_header(stream, name)
     size = math.prod(shape) * kind.itemsize
-    announced = f"an array of shape {shape} and {size} bytes"
     if size > max_bytes:
-        raise FormatError(f"{name} announces {announced}; expected at most {max_bytes}: fetch the file again")
+        raise FormatError(
+            name, Description(f"shape {shape} and {size} bytes"), f"an array of at most {max_bytes} bytes"
+        )
     values = _read_at_most(stream, size + 1)
     if len(values) != size:
-        found = "more" if len(values) > size else f"{len(values)}"
-        raise FormatError(f"{name} announces {announced}, but has {found}: fetch the file again")
+        got = Description("more bytes" if len(values) > size else f"{len(values)} bytes")
+        raise FormatError(name, got, f"{size} bytes, as the header states an array of shape {shape}")
     return np.frombuffer(values, dtype=kind).reshape(shape).astype(kind.newbyteorder("="), copy=False)
 
 
@@ -55,21 +56,16 @@ def _read_header(stream: Stream, name: str) -> tuple[np.dtype[Any], tuple[int, .
     """Return the type and the shape of the array."""
     start = stream.read(4)
     if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in TYPES or not 1 <= start[3] <= MAX_DIMENSIONS:
-        raise FormatError(
-            f"{name} begins with the bytes {start.hex(' ') or '(none)'}; expected 00 00, the type of the values (08, "
-            f"09 or 0b to 0e) and 1 to {MAX_DIMENSIONS} dimensions: give a file in the idx format"
-        )
+        expected = f"an idx file: 00 00, the type of values (08, 09, 0b to 0e) and 1 to {MAX_DIMENSIONS} dimensions"
+        raise FormatError(name, Description(start.hex(" ") or "an empty file"), expected)
     lengths = stream.read(4 * start[3])
     if len(lengths) < 4 * start[3]:
-        raise FormatError(
-            f"{name} ends before the lengths of its {start[3]} dimensions; expected 4 bytes for each: fetch the file "
-            "again"
-        )
+        raise FormatError(name, Description("the end of the file"), f"the lengths of {start[3]} dimensions")
     return np.dtype(TYPES[start[2]]), struct.unpack(f">{start[3]}I", lengths)
 
 
 def _read_at_most(stream: Stream, size: int) -> bytearray:
-    """Return so many bytes or what there is, taking memory only for what was read."""
+    """Return up to `size` bytes; memory is allocated only for bytes that were read."""
     found = bytearray()
     while len(found) < size and (chunk := stream.read(min(CHUNK, size - len(found)))):
         found += chunk

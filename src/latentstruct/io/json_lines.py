@@ -1,21 +1,26 @@
-"""Records as JSON lines: one a line, each decoded as a type of msgspec."""
+"""Records as JSON lines: one per line, each decoded as a msgspec type."""
 
+import json
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
+from latentstruct.exceptions import Description
 from latentstruct.io.text import FilePath, Source, write_text
 
 Record = TypeVar("Record")
 
-_PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>.*)`")
+MOST_SHOWN = 60
+"""Most characters of a wrong value in a message."""
+_PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<where>.*)`)?", re.DOTALL)
+_EXPECTED = re.compile(r"Expected (?P<type>.*?)(, got .*)?", re.DOTALL)
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
-def read_records(
-    source: Source, kind: type[Record], expected: str, explain: Callable[[bytes, str, str], str]
-) -> Iterator[Record]:
+def read_records(source: Source, kind: type[Record], expected: str) -> Iterator[Record]:
     """Yield the records of a text; empty lines are skipped.
 
     Parameters
@@ -23,11 +28,9 @@ def read_records(
     source : Source
         The lines.
     kind : type
-        What a line is decoded as: its fields and their types are declared there.
+        The type of a record, which declares the fields.
     expected : str
-        What a message expects if a line is not JSON, such as "a whole graph on each line".
-    explain : function of bytes, str and str
-        Given a line of JSON that is no such record, what is wrong and at which path, returns what to say of it.
+        What is expected on each line, such as "a graph".
     """
     decoder = msgspec.json.Decoder(kind)
     for raw in source:
@@ -37,15 +40,44 @@ def read_records(
             record = decoder.decode(raw)
         except msgspec.ValidationError as error:
             match = _PLACE.fullmatch(str(error))
-            what, where = (match["what"], match["where"]) if match else (str(error), "")
-            source.fail(f"{explain(raw, what.replace('`', ''), where)}: correct it")
+            assert match is not None, "the pattern matches any message"
+            what, where = match["what"].replace("`", ""), match["where"] or ""
+            wrong = _EXPECTED.fullmatch(what)
+            if wrong is None:
+                source.fail(Description(f"{what[:1].lower()}{what[1:]}{f' at {where}' if where else ''}"), expected)
+            place, value = _find_value(raw, where)
+            source.fail(Description(value), f"{wrong['type']} at {place}" if place else f"{expected} ({wrong['type']})")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             source.decode(raw)
-            source.fail(f"the line is not JSON ({error}); expected {expected}: correct it")
+            source.fail(Description(str(error)), f"{expected} as JSON on each line")
         yield record
 
 
+def _find_value(raw: bytes, where: str) -> tuple[str, str]:
+    """Return the place of a wrong value, whose path has `...` for any name, and the value as JSON."""
+    place = ""
+    try:
+        value = json.loads(raw)
+        for name, number in _STEP.findall(where):
+            if number == "...":
+                key = next(key for key, one in value.items() if not _is_scalar(one))
+                place, value = f"{place}[{json.dumps(key)}]", value[key]
+            elif number:
+                place, value = f"{place}[{number}]", value[int(number)]
+            else:
+                place, value = f"{place}.{name}" if place else name, value[name]
+    except (LookupError, TypeError, AttributeError, ValueError, StopIteration, RecursionError):
+        # A name that occurs twice in an object leads to another value.
+        return where, "another value"
+    text = json.dumps(value, ensure_ascii=False)
+    return place, text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
 def write_records(path: FilePath, records: Iterable[Any]) -> None:
-    """Write records, one a line."""
+    """Write records, one per line."""
     encoder = msgspec.json.Encoder()
     write_text(path, b"".join(encoder.encode(record) + b"\n" for record in records).decode())

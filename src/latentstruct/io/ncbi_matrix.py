@@ -1,4 +1,4 @@
-"""Substitution matrices in the format of NCBI, as BLAST, EMBOSS and Biopython read it."""
+"""Substitution matrices in the NCBI format, which BLAST, EMBOSS and Biopython read."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,15 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.io.text import NUMBER, FilePath, Source, show, write_text
+from latentstruct.core.validation import numbers_of
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import NUMBER, FilePath, Source, write_text
 
 LARGEST = 100
-"""Size of the largest number of a written matrix: three digits, so that rounding changes little."""
+"""Largest absolute value in a written matrix: three digits, so that rounding errors are small."""
 
 
 class SubstitutionMatrix(NamedTuple):
-    """Scores of putting one letter in place of another.
+    """Scores of substituting one letter for another.
 
     Parameters
     ----------
@@ -35,10 +36,7 @@ class SubstitutionMatrix(NamedTuple):
         """Return the scores of the given letters, in their order."""
         missing = [letter for letter in letters if letter not in self.letters]
         if missing:
-            raise InputError(
-                f"the matrix has no letter {show(missing[0])}; expected the letters {letters}: give a matrix that has "
-                "them"
-            )
+            raise InputError("letters", missing[0], f"letters of the matrix ({self.letters})")
         order = [self.letters.index(letter) for letter in letters]
         return SubstitutionMatrix(letters, self.scores[np.ix_(order, order)])
 
@@ -46,36 +44,26 @@ class SubstitutionMatrix(NamedTuple):
 def _parse_header(cells: list[str], source: Source) -> str:
     for cell in cells:
         if len(cell) != 1 or NUMBER.fullmatch(cell):
-            source.fail(
-                f"found {show(cell)} in the first row; expected single letters: begin with the letters of the columns"
-            )
-    seen: set[str] = set()
-    for cell in cells:
-        if cell in seen:
-            source.fail(f"the letter {show(cell)} heads two columns; expected different ones: remove one")
-        seen.add(cell)
+            source.fail(cell, "single letters in the first row")
+    for k, cell in enumerate(cells):
+        if cell in cells[:k]:
+            source.fail(cell, "distinct letters of columns")
     return "".join(cells)
 
 
 def _parse_row(cells: list[str], letters: str, source: Source) -> list[float]:
     if cells[0] not in list(letters):
-        source.fail(
-            f"the row of {show(cells[0])} has no column; expected a row for each of the letters {letters}: begin the "
-            "row with its letter"
-        )
+        source.fail(cells[0], f"a row that starts with one of the letters {letters}")
     if len(cells) != len(letters) + 1:
-        source.fail(
-            f"found {len(cells) - 1} scores in the row of {show(cells[0])}; expected {len(letters)}, one for each "
-            "letter: complete the row"
-        )
+        source.fail(Description(f"{len(cells) - 1} scores"), f"{len(letters)} scores, one per letter")
     wrong = [cell for cell in cells[1:] if not NUMBER.fullmatch(cell) or not math.isfinite(float(cell))]
     if wrong:
-        source.fail(f"found {show(wrong[0])}; expected finite numbers: correct the score")
+        source.fail(wrong[0], "finite numbers as scores")
     return [float(cell) for cell in cells[1:]]
 
 
 def read_ncbi_matrix(path: FilePath) -> SubstitutionMatrix:
-    """Read a substitution matrix: remarks after ``#``, a row of letters, then a row of scores for each letter.
+    """Read a substitution matrix: remarks after ``#``, a row of letters, then one row of scores per letter.
 
     Parameters
     ----------
@@ -101,14 +89,12 @@ def _parse(source: Source) -> SubstitutionMatrix:
             letters = _parse_header(cells, source)
             continue
         if cells[0] in rows:
-            source.fail(f"found a second row of {show(cells[0])}; expected one for each letter: remove one")
+            source.fail(Description(f"a second row of {cells[0]}"), "one row per letter")
         rows[cells[0]] = _parse_row(cells, letters, source)
     missing = ["any letter"] if letters is None else [letter for letter in letters if letter not in rows]
     if letters is None or missing:
-        raise FormatError(
-            f"{source.name} has no row of {missing[0]}; expected a row of letters and one of scores for each of them: "
-            "check that the file is complete"
-        )
+        got = Description(f"no row of {missing[0]}")
+        raise FormatError(source.name, got, "a row of letters and one row of scores per letter")
     return SubstitutionMatrix(letters, np.array([rows[letter] for letter in letters]))
 
 
@@ -121,7 +107,7 @@ def write_ncbi_matrix(
     scale: float | None = None,
     remark: str = "",
 ) -> float:
-    """Write a substitution matrix with whole numbers, as most programs want them.
+    """Write a substitution matrix of integers, as most programs expect.
 
     Parameters
     ----------
@@ -132,12 +118,12 @@ def write_ncbi_matrix(
     scores : array of shape (K, K)
         The scores.
     gap_open, gap_extend : float, optional
-        What the first and what each further letter against a gap costs; told in remarks, scaled alike, in the words of
-        Biopython and, in whole numbers, of BLAST.
+        Costs of the first and of each further letter aligned with a gap; written as remarks, scaled like the scores, in
+        the terms of Biopython and, as integers, of BLAST.
     scale : float, optional
-        What the scores are multiplied by before they are rounded; by default such that the largest number is 100.
+        Factor of the scores before rounding; by default the largest absolute value becomes 100.
     remark : str, default=""
-        What else the file is to tell of the scores.
+        Further remarks.
 
     Returns
     -------
@@ -147,8 +133,8 @@ def write_ncbi_matrix(
     Raises
     ------
     InputError
-        If the letters are not different visible characters, the scores are not finite or not of their number, or the
-        file cannot be written.
+        If the letters are not distinct visible characters, the scores are not finite or have another shape, or the file
+        cannot be written.
     """
     values = _check_scores(letters, scores)
     gaps = [] if gap_open is None or gap_extend is None else [float(gap_open), float(gap_extend)]
@@ -156,7 +142,7 @@ def write_ncbi_matrix(
         largest = max([float(np.abs(values).max()), *map(abs, gaps)])
         scale = LARGEST / largest if largest > 0 else 1.0
     if not 0 < scale < math.inf:
-        raise InputError(f"scale is {show(scale)}; expected a finite number above 0: leave it out for the usual one")
+        raise InputError("scale", scale, "a finite number above 0 or None")
     lines = [f"# Scores of a model, multiplied by {scale:.6g} and rounded."]
     lines += [f"# {line}" for line in remark.splitlines()]
     lines += _gap_remarks(*(cost * scale for cost in gaps)) if gaps else []
@@ -170,7 +156,7 @@ def write_ncbi_matrix(
 
 
 def _gap_remarks(first: float, further: float) -> list[str]:
-    """Return what gaps cost, for programs that take fractions and for those that take whole numbers."""
+    """Return the costs of gaps, for programs that accept fractions and for those that accept integers."""
     whole_first, whole_further = round(first), round(further)
     blast = f"gapopen {whole_first - whole_further}, gapextend {whole_further}."
     if not 0 <= whole_further <= whole_first:
@@ -182,20 +168,17 @@ def _gap_remarks(first: float, further: float) -> list[str]:
 
 
 def _check_scores(letters: str, scores: Any) -> NDArray[np.float64]:
-    """Return the scores of different visible letters."""
+    """Return the scores of distinct visible letters."""
     if not letters or len(set(letters)) < len(letters) or "#" in letters or letters.split() != [letters]:
-        raise InputError(f"letters are {show(letters)}; expected different visible characters: give each once")
-    values = np.asarray(scores, dtype=np.float64)
-    if values.shape != (len(letters), len(letters)) or not np.isfinite(values).all():
-        raise InputError(
-            f"scores have the shape {values.shape}; expected finite numbers ({len(letters)}, {len(letters)}), a row "
-            "and a column for each letter: give one score for each pair of letters"
-        )
+        raise InputError("letters", letters, "distinct visible characters other than #")
+    values, shape = numbers_of(scores, "scores"), (len(letters), len(letters))
+    if values.shape != shape or not np.isfinite(values).all():
+        raise InputError("scores", scores, f"finite numbers of shape {shape}, a row and a column per letter")
     return values
 
 
 def blosum62() -> SubstitutionMatrix:
-    """Return BLOSUM62 (Henikoff & Henikoff 1992) in half bits, as NCBI gives it.
+    """Return BLOSUM62 (Henikoff & Henikoff 1992) in half bits, as published by NCBI.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Queries with graded documents: svmlight lines with ``qid:``, as LETOR and most tools for ranking write them."""
+"""Queries with graded documents: svmlight lines with ``qid:``, as in LETOR and most ranking tools."""
 
 import re
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.svmlight import SparseRows
-from latentstruct.io.text import FilePath, Source, show, write_text
+from latentstruct.io.text import FilePath, Source, write_text
 
 _GRADE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DENSE_FROM = 0.25
-"""Share of listed values from which documents become dense rows: memory stays within a few times the file's."""
+"""Fraction of listed values above which rows are dense: memory remains within a few times the size of the file."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Queries:
     Parameters
     ----------
     ids : list of n str
-        What stands after ``qid:``.
+        The values of ``qid:``.
     X : list of n arrays or csr_arrays of shape (n_i, d)
         The features of each query's documents; all dense or all sparse.
     Y : list of n int arrays of shape (n_i,)
         Their grades, at least 0.
     documents : list of n lists of str
-        The remark behind each document's ``#``, where many files name it; empty if there is none.
+        The remark after ``#`` of each document, often its name; empty if there is none.
     """
 
     ids: list[str]
@@ -51,16 +51,10 @@ def _parse_head(head: list[bytes], source: Source) -> tuple[int, str]:
     """Read the grade and the query of a line."""
     grade = source.decode(head[0])
     if not _GRADE.fullmatch(grade):
-        source.fail(
-            f"found {show(grade)} where the grade should be; expected a whole number from 0 to 999999999: give every "
-            "line a grade of its relevance"
-        )
+        source.fail(grade, "a grade, an integer from 0 to 999999999")
     query = source.decode(head[1]) if len(head) > 1 else ""
     if not query.startswith("qid:") or query == "qid:":
-        source.fail(
-            f"found {show(query)} after the grade; expected the query such as qid:7: put qid: and the query's number "
-            "second in every line"
-        )
+        source.fail(query, "the query after the grade, such as qid:7")
     return int(grade), query.removeprefix("qid:")
 
 
@@ -70,10 +64,10 @@ def read_queries(path: FilePath, n_features: int | None = None) -> Queries:
     Parameters
     ----------
     path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. The lines of a query must stand
-        together; features are numbered from 1.
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. The lines of a query must be
+        adjacent; features are numbered from 1.
     n_features : int, optional
-        The number of features; by default the largest index of the file decides.
+        The number of features; by default determined by the largest index of the file.
 
     Returns
     -------
@@ -93,14 +87,12 @@ def read_queries(path: FilePath, n_features: int | None = None) -> Queries:
             continue
         before, (grade, query) = query, _parse_head(head, source)
         if starts.setdefault(query, len(grades)) != len(grades) and query != before:
-            found = f"found query {show(query)} again after others"
-            source.fail(f"{found}; expected the lines of a query side by side: sort the lines by query")
+            source.fail(f"qid:{query}", "adjacent lines of each query", "Sort the lines by query.")
         rows.add(head[2] if len(head) > 2 else b"")
         grades.append(grade)
         documents.append(source.decode(remark).strip())
     if not grades:
-        expected = "lines such as 2 qid:7 1:0.5"
-        source.fail(f"found no document; expected {expected}: check that this is the right file", line=1)
+        source.fail(Description("no document"), "lines such as 2 qid:7 1:0.5", line=1)
     X: Any = rows.matrix()
     if X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1]:
         X = X.toarray()
@@ -112,7 +104,7 @@ def read_queries(path: FilePath, n_features: int | None = None) -> Queries:
 
 
 def write_scores(path: FilePath, scores: Sequence[Any] | NDArray[Any]) -> None:
-    """Write scores of documents, one a line, in the order of the documents' file.
+    """Write scores of documents, one per line, in the order of the file of documents.
 
     Parameters
     ----------
@@ -124,5 +116,5 @@ def write_scores(path: FilePath, scores: Sequence[Any] | NDArray[Any]) -> None:
     try:
         flat = np.concatenate([np.zeros(0), *(np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in scores)])
     except (TypeError, ValueError) as error:
-        raise InputError(f"the scores must be numbers, an array for each query ({error}): convert them") from error
+        raise InputError("scores", Description(str(error)), "one array of numbers per query") from error
     write_text(path, "".join(f"{value!r}\n" for value in flat.tolist()))

@@ -1,4 +1,4 @@
-"""Sparse features of samples: an svmlight file has a label and index:value pairs a line."""
+"""Sparse features of samples: an svmlight file has a label and index:value pairs per line."""
 
 import operator
 import re
@@ -11,55 +11,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.delimited import typed_labels
-from latentstruct.io.text import NOT_FINITE, NUMBER, FilePath, Source, show
+from latentstruct.io.text import NOT_FINITE, NUMBER, FilePath, Source
 
 MAX_INDEX = 2**31 - 1
 MAX_KEY = 100
-"""Digits of an index, zeros before it included."""
+"""Most digits of an index, including leading zeros."""
 _PAIRS = re.compile(rb"(?:\s*[0-9]{1,100}:[-+0-9.eE]+(?=\s|$))*\s*")
 
 
 def _explain_pairs(source: Source, pairs: list[bytes], first: int, last: int | None) -> NoReturn:
-    """Find what is wrong with the pairs of a line that could not be used, and raise the error."""
+    """Find the first invalid pair of a line, and raise the error."""
     largest = MAX_INDEX - 1 + first if last is None else last
     previous = first - 1
     for pair in pairs:
         key, colon, value = pair.partition(b":")
-        shown = show(pair.decode("utf-8", "backslashreplace"))
+        shown = pair.decode("utf-8", "backslashreplace")
         if key == b"qid":
-            source.fail(f"found {shown}; expected index:value pairs only: remove the query identifiers")
+            source.fail(shown, "index:value pairs only", "Remove the query identifiers.")
         if not colon or not re.fullmatch(rb"-?[0-9]+", key):
-            source.fail(f"found {shown}; expected index:value such as 3:0.5: correct the pair")
+            source.fail(shown, "index:value such as 3:0.5")
         digits = key.lstrip(b"-0") or b"0"
         index = MAX_INDEX + 1 if len(digits) > 10 else int(digits)
         if key.startswith(b"-") or index < first:
-            cure = "number the features from 1, or ask for zero_based=True" if first else "number them from 0"
-            source.fail(f"found the index in {shown}; expected at least {first}: {cure}")
+            hint = "Set `zero_based` if the first feature has the index 0." if first else None
+            source.fail(shown, f"an index of at least {first}", hint)
         if index > largest:
-            cure = "renumber the features" if last is None else "give a larger n_features or remove the feature"
-            source.fail(f"found the index in {shown}; expected at most {largest}: {cure}")
+            source.fail(shown, f"an index of at most {largest}", None if last is None else "Increase `n_features`.")
         if len(key) > MAX_KEY:
-            source.fail(f"the index in {shown} has {len(key)} digits; expected at most {MAX_KEY}: drop the zeros")
+            source.fail(shown, f"an index of at most {MAX_KEY} digits")
         if index <= previous:
-            source.fail(
-                f"found {shown} after the index {previous}; expected increasing indices: sort the pairs of the line "
-                "and remove repeated ones"
-            )
+            source.fail(shown, f"an index above {previous}, as indices increase")
         previous = index
         text = value.decode("utf-8", "backslashreplace")
-        if NOT_FINITE.fullmatch(text) or (NUMBER.fullmatch(text) and not isfinite(float(text))):
-            source.fail(f"found the value in {shown}; expected a finite number: replace or remove it")
-        if not NUMBER.fullmatch(text):
-            source.fail(f"found the value in {shown}; expected a number such as 0.5: correct the pair")
+        if NOT_FINITE.fullmatch(text) or not NUMBER.fullmatch(text) or not isfinite(float(text)):
+            source.fail(shown, "a finite number as value")
     raise AssertionError("the pairs are well formed")
 
 
 def parse_pairs(text: bytes, source: Source, first: int, last: int | None) -> tuple[list[int], list[float]]:
     """Return the increasing indices and the finite values of pairs ``index:value`` separated by spaces.
 
-    Indices are at least `first` and at most `last`; None stands for the largest that any reader takes.
+    Indices are at least `first` and at most `last`; None means the largest that readers support.
     """
     parts = text.replace(b":", b" ").split()
     try:
@@ -84,7 +78,7 @@ class SparseRows:
     source : Source
         The lines.
     n_features : int, optional
-        The number of features; by default the largest index decides.
+        The number of features; by default determined by the largest index.
     first : int, default=1
         The smallest index.
     """
@@ -107,13 +101,10 @@ class SparseRows:
         self.pointers.append(len(self.indices))
 
     def matrix(self, line: int = 1) -> "sparse.csr_array":
-        """Return the rows; raise, naming a line, if the number of features cannot be told."""
+        """Return the rows; raise, with a line, if there are no features and their number is unknown."""
         if self.n_features is None and not self.indices:
-            self.source.fail(
-                "found no feature in any line; expected index:value pairs: give the features, or n_features if all of "
-                "them are zero",
-                line=line,
-            )
+            hint = "Set `n_features` if all features are zero."
+            self.source.fail(Description("no features in any line"), "index:value pairs", hint, line=line)
         n_features = self.highest + 1 - self.first if self.n_features is None else int(self.n_features)
         index_type = np.int32 if len(self.indices) <= MAX_INDEX else np.int64
         return sparse.csr_array(
@@ -127,29 +118,26 @@ class SparseRows:
 
 
 def check_n_features(n_features: Any) -> None:
-    """Raise unless the number of features is left open or one that a reader can have."""
+    """Raise unless the number of features is None or one that readers support."""
     if n_features is not None and (
         isinstance(n_features, bool) or not isinstance(n_features, int | np.integer) or not 1 <= n_features <= MAX_INDEX
     ):
-        raise InputError(
-            f"n_features is {show(n_features)}; expected a whole number from 1 to {MAX_INDEX}: leave it out to take "
-            "the largest index of the file"
-        )
+        raise InputError("n_features", n_features, f"an integer from 1 to {MAX_INDEX} or None")
 
 
 def read_svmlight(
     path: FilePath, n_features: int | None = None, *, zero_based: bool = False
 ) -> "tuple[sparse.csr_array, NDArray[Any]]":
-    """Read an svmlight (libsvm) file: a label and ``index:value`` pairs a line.
+    """Read an svmlight (libsvm) file: a label and ``index:value`` pairs per line.
 
     Parameters
     ----------
     path : str or path
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
     n_features : int, optional
-        The number of features; by default the largest index of the file decides.
+        The number of features; by default determined by the largest index of the file.
     zero_based : bool, default=False
-        Whether the first feature has the index 0 and not 1.
+        Whether the first feature has the index 0 instead of 1.
 
     Returns
     -------
@@ -166,7 +154,7 @@ def read_svmlight(
 def parse_svmlight(
     source: Source, n_features: int | None = None, zero_based: bool = False
 ) -> "tuple[sparse.csr_array, list[str], Sequence[int]]":
-    """Return the features, the labels as they are written and the numbers of their lines; see `read_svmlight`."""
+    """Return the features, the labels as written and the numbers of their lines; see `read_svmlight`."""
     rows = SparseRows(source, n_features, 0 if zero_based else 1)
     labels: list[str] = []
     lines = array("q")
@@ -177,12 +165,10 @@ def parse_svmlight(
         head, *tail = content.split(None, 1)
         label = source.decode(head)
         if ":" in label:
-            found = f"found {show(label)} where the label should be"
-            source.fail(f"{found}; expected a label before the pairs: give every line a label")
+            source.fail(label, "a label before the pairs")
         labels.append(label)
         lines.append(source.line)
         rows.add(tail[0] if tail else b"")
     if not labels:
-        expected = "a label and index:value pairs a line"
-        source.fail(f"found no line with a label; expected {expected}: check that this is the right file", line=1)
+        source.fail(Description("no label"), "a label and index:value pairs per line", line=1)
     return rows.matrix(lines[0]), labels, lines

@@ -1,4 +1,4 @@
-"""Samples with a class each: delimited tables, and the choice of the reader by the name of the file."""
+"""Samples with one class each: delimited tables, and the choice of the reader by file name."""
 
 import io
 import re
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr
+from latentstruct.core.formatting import short_repr, show
 from latentstruct.core.lazy import sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.delimited import DELIMITERS, SEPARATORS, Table, typed_labels
 from latentstruct.io.svmlight import read_svmlight
-from latentstruct.io.text import NUMBER, FilePath, extension, fail, kept_input, show, source_name
+from latentstruct.io.text import NUMBER, FilePath, extension, fail, kept_input, source_name
 
 _PAIR = re.compile(rb"(?:^|\s)(?:[0-9]+|qid):")
 
@@ -22,18 +22,13 @@ def _check_header(table: Table) -> None:
     """Check the names of the columns."""
     header, source = table.header, table.source
     if len(header) < 2:
-        source.fail(
-            f"found {len(header)} column separated by {SEPARATORS[table.delimiter]} in the header {show(header[0])}; "
-            "expected at least one feature and the label: use commas in a .csv file and tabs in a .tsv file"
-        )
+        hint = "Separate cells by commas in a .csv file and by tabs in a .tsv file."
+        source.fail(header, f"at least one feature and the label, separated by {SEPARATORS[table.delimiter]}", hint)
     numbers = [column for column in header if NUMBER.fullmatch(column)]
-    # Columns named 0, 1, 2, … are common beside a named label; values such as 0.84 are no names.
+    # Columns named 0, 1, 2, … are common next to a named label; values such as 0.84 are not names.
     is_data = len(numbers) == len(header) - 1 and not all(column.isdigit() for column in numbers)
     if len(numbers) == len(header) or is_data:
-        source.fail(
-            f"found numbers in the first row, which starts with {show(header[0])}; expected the names of the columns: "
-            "put a header row first"
-        )
+        source.fail(header, "a header row with the names of the columns")
     table.check_names()
 
 
@@ -64,23 +59,20 @@ def read_csv(path: FilePath, label: str | None = None) -> tuple[NDArray[np.float
     if header:
         _check_header(table)
         if label is not None and label not in header:
-            raise InputError(
-                f"{source.name}:{source.line}: there is no column {show(label)} for the label; expected one of "
-                f"{show(header, 200)}: choose one of these"
-            )
+            raise InputError("label", label, f"a column of {source.name}: {show(header, 200)}")
         label = header[-1] if label is None else label
         for texts, numbers in table.split({header.index(label): "label"}):
             labels += texts
             lines.append(source.line)
             values.extend(numbers)
     if not labels:
-        source.fail("found no row of data; expected a header row and at least one more: check the file")
+        source.fail(Description("no row of data"), "a header row and at least one row of data")
     X = np.array(values, dtype=np.float64).reshape(len(labels), len(header) - 1)
     return X, typed_labels(labels, lines, source), [column for column in header if column != label]
 
 
 class ClassData(NamedTuple):
-    """Samples with a class each.
+    """Samples with one class each.
 
     Parameters
     ----------
@@ -101,9 +93,9 @@ class ClassData(NamedTuple):
 
 
 def keep_samples(path: FilePath) -> FilePath:
-    """Return standard input read whole, with the extension that its first line calls for; any other path as it is.
+    """Read standard input, with an extension determined from its first line; return any other path unchanged.
 
-    A line without pairs such as ``3:0.5`` in which there are commas or tabs is the header of a table.
+    A first line with commas or tabs and without pairs such as ``3:0.5`` is the header of a table.
     """
     return kept_input(path, _suffix)
 
@@ -123,17 +115,17 @@ def read_classes(
     n_features: int | None = None,
     zero_based: bool = False,
 ) -> ClassData:
-    """Read samples with classes, choosing the reader by the file's extension.
+    """Read samples with classes; the reader is chosen by the extension of the file.
 
     Parameters
     ----------
     path : str or path
         A ``.csv`` or ``.tsv`` file is read by `read_csv`, any other by `read_svmlight`; ``.gz`` may follow. ``-`` is
-        standard input, whose first line tells which it is.
+        standard input, whose first line determines the reader.
     label : str, optional
         The name of the label column of a table; the last column by default.
     n_features : int, optional
-        The number of features the file must have (a table) or fit in (svmlight).
+        The number of features of a table, or the largest allowed number of an svmlight file.
     zero_based : bool, default=False
         Whether the first feature of an svmlight file has the index 0.
 
@@ -146,19 +138,13 @@ def read_classes(
     name = source_name(path)
     if extension(path) not in DELIMITERS:
         if label is not None:
-            raise InputError(
-                f"label is {show(label)}, but {name} is read as svmlight, which has no column names; expected no "
-                "label: leave it out, or let the name end in .csv or .tsv"
-            )
+            hint = "The name of a table must end in .csv or .tsv."
+            raise InputError("label", label, f"None for {name}, which is read as svmlight without column names", hint)
         X, y = read_svmlight(path, n_features, zero_based=zero_based)
         return ClassData(X, y, None)
     if zero_based:
-        raise InputError(
-            f"zero_based was asked for, but {name} is read as a table, which has no indices; expected no such option: "
-            "leave it out"
-        )
+        raise InputError("zero_based", zero_based, f"False for {name}, which is a table without indices")
     table, y, feature_names = read_csv(path, label)
     if n_features is not None and table.shape[1] != n_features:
-        cure = "give a file with the columns the model was trained on"
-        fail(name, 1, f"found {table.shape[1]} features; expected {n_features}: {cure}")
+        fail(name, 1, Description(f"{table.shape[1]} features"), f"{n_features} features")
     return ClassData(table, y, feature_names)

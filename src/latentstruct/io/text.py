@@ -1,4 +1,4 @@
-"""What all readers and writers share: opening, decoding, naming the place of an error."""
+"""Shared parts of all readers and writers: opening files, decoding lines, raising errors of a line."""
 
 import gzip
 import io
@@ -12,18 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from latentstruct.core.formatting import show
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import write_output
 
-STANDARD_STREAM = "-"
+STANDARD_STREAM, STDIN = "-", "<stdin>"
 BOM = b"\xef\xbb\xbf"
 MAX_STREAM_BYTES = 2**31
-"""Bytes of standard input above which it is refused where it is read whole."""
+"""Largest size of standard input where it is read into memory."""
 MAX_LINE_BYTES = 2**28
-"""Bytes above which a line is refused: it is held in memory whole."""
+"""Largest size of a line, which is read into memory."""
 MAX_UNPACKED, MAX_GROWTH = 2**28, 200
-"""A compressed file is refused once it has become larger than both: so many bytes, and so many times its own size."""
+"""A compressed file is rejected if its content exceeds both: a number of bytes, and a multiple of its size."""
 GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
 INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
@@ -33,17 +32,20 @@ FilePath = str | os.PathLike[str]
 
 
 def read_standard_input() -> bytes:
-    """Return all of standard input; raise if it does not end."""
+    """Return the content of standard input; raise if it is too large."""
     content = sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
     if len(content) > MAX_STREAM_BYTES:
-        raise FormatError(
-            f"standard input has more than {MAX_STREAM_BYTES} bytes; expected at most that many: give a file instead"
-        )
+        raise too_large(STDIN, MAX_STREAM_BYTES, "Use a file instead.")
     return content
 
 
+def too_large(name: str, limit: int, hint: str | None = None) -> FormatError:
+    """Return the error of a file of more than `limit` bytes."""
+    return FormatError(name, Description("a larger one"), f"a file of at most {limit} bytes", hint)
+
+
 class KeptInput(os.PathLike[str]):
-    """Standard input that was read whole, with the extension that a file of this content would have."""
+    """Standard input that has been read, with the extension that a file with this content would have."""
 
     def __init__(self, content: bytes, suffix: str) -> None:
         self.content = content
@@ -57,36 +59,34 @@ class KeptInput(os.PathLike[str]):
 
 
 def kept_input(path: FilePath, suffix: Callable[[bytes], str]) -> FilePath:
-    """Return standard input read whole, with the extension that its content calls for; any other path as it is."""
+    """Read standard input, with an extension determined from its content; return any other path unchanged."""
     if isinstance(path, KeptInput) or path_text(path) != STANDARD_STREAM:
         return path
     content = read_standard_input()
     return KeptInput(content, suffix(content.removeprefix(BOM)))
 
 
-def fail(name: str, line: int, problem: str) -> NoReturn:
-    """Raise the error of one line of a file."""
-    raise FormatError(f"{name}:{line}: {problem}")
+def fail(name: str, line: int, got: object, expected: str, hint: str | None = None) -> NoReturn:
+    """Raise the error of a line of a file."""
+    raise FormatError(name, got, expected, hint, line=line)
 
 
 def path_text(path: object) -> str:
-    """Return the path as text, refusing what `open` would take for a file descriptor."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"the path is {show(path)}; expected a string or a path: give the file's name")
-    text = os.fspath(path)
+    """Return a path as text; integers, which `open` accepts as file descriptors, are rejected."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise InputError(f"the path is {show(text)}; expected text without null characters: give the file's name")
+        raise InputError("path", path, "a path without null characters")
     return text
 
 
 def source_name(path: FilePath) -> str:
-    """Name the source of the text as messages show it."""
+    """Return the name of a file in messages."""
     text = path_text(path)
-    return "<stdin>" if text == STANDARD_STREAM else text
+    return STDIN if text == STANDARD_STREAM else text
 
 
 def extension(path: FilePath) -> str:
-    """Return the lower-case extension of a path, that of the compression left out."""
+    """Return the extension of a path in lower case, ignoring that of a compression."""
     if isinstance(path, KeptInput):
         return path.suffix
     text = path_text(path).lower()
@@ -95,61 +95,51 @@ def extension(path: FilePath) -> str:
 
 @contextmanager
 def opened(path: FilePath, unpack: bool = True) -> Iterator[IO[bytes]]:
-    """Open a file to be read, decompressed if its name ends in .gz and `unpack`; errors name it."""
+    """Open a file for reading, decompressed if its name ends in .gz and `unpack` is true; errors name the file."""
     text = path_text(path)
-    if os.path.isdir(text):
-        raise InputError(f"{text} is a directory; expected a file: give the path of one file in it")
     try:
         with open_unpacked(text) if unpack else open(text, "rb") as handle:
             yield handle
     except GZIP_ERRORS as error:
-        raise _damaged(text, error) from error
-    except FileNotFoundError as error:
-        raise InputError(f"{text} does not exist; expected a readable file: check the path") from error
+        raise _damaged(text, None, error) from error
     except OSError as error:
-        raise InputError(
-            f"{text} cannot be read ({error.strerror or error}); expected a readable file: check its permissions and "
-            "the disk"
-        ) from error
+        raise FormatError(text, Description(error.strerror or str(error)), "a readable file") from error
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file, of its decompressed content or of standard input, counted from 1."""
+    """Yield the lines of a file, of its decompressed content or of standard input, numbered from 1."""
     text = path_text(path)
     if text == STANDARD_STREAM:
-        yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, "<stdin>")
+        yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, STDIN)
         return
     with opened(text) as handle:
         yield from _lines(handle, text)
 
 
 def read_limited(path: FilePath, limit: int, whole: bool = True) -> bytes:
-    """Return the first bytes of a file; of a whole file, raise if it has more of them."""
+    """Return the first bytes of a file; if `whole`, raise if it has more than `limit`."""
     with opened(path) as handle:
         raw = handle.read(limit + 1)
     if whole and len(raw) > limit:
-        raise FormatError(
-            f"{path_text(path)} has more than {limit} bytes; expected at most that many: split it into smaller files"
-        )
+        raise too_large(path_text(path), limit)
     return raw
 
 
 def _lines(handle: IO[bytes], name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a stream, counted from 1."""
+    """Yield the lines of a stream, numbered from 1."""
     number = 0
     try:
         for number, line in enumerate(iter(partial(handle.readline, MAX_LINE_BYTES + 1), b""), 1):
             if len(line) > MAX_LINE_BYTES:
-                found = f"the line has more than {MAX_LINE_BYTES} bytes"
-                fail(name, number, f"{found}; expected at most that many: check that this is text")
+                fail(name, number, Description("a longer one"), f"a line of text of at most {MAX_LINE_BYTES} bytes")
             yield number, line.removeprefix(BOM) if number == 1 else line
     except GZIP_ERRORS as error:
-        raise _damaged(f"{name}:{number + 1}", error) from error
+        raise _damaged(name, number + 1, error) from error
 
 
-def _damaged(where: str, error: BaseException) -> FormatError:
-    cure = "fetch the file again, or drop .gz from the name if the file is not compressed"
-    return FormatError(f"{where}: the gzip data cannot be read ({error}); expected a complete gzip file: {cure}")
+def _damaged(name: str, line: int | None, error: BaseException) -> FormatError:
+    hint = "Remove .gz from the name if the file is not compressed."
+    return FormatError(name, Description(str(error)), "a complete gzip file", hint, line=line)
 
 
 class Source:
@@ -158,7 +148,7 @@ class Source:
     Parameters
     ----------
     lines : iterable of (int, bytes)
-        The lines and their numbers, counted from 1.
+        The lines and their numbers, from 1.
     name : str
         Name of the text in error messages.
     """
@@ -189,18 +179,18 @@ class Source:
         """Decode the current line or a field of it."""
         return decode_line(raw, self.name, self.line)
 
-    def fail(self, problem: str, line: int | None = None) -> NoReturn:
+    def fail(self, got: object, expected: str, hint: str | None = None, *, line: int | None = None) -> NoReturn:
         """Raise the error of the current line, or of another one."""
-        fail(self.name, self.line if line is None else line, problem)
+        fail(self.name, self.line if line is None else line, got, expected, hint)
 
 
 class _Unpacked(io.RawIOBase):
-    """The contents of a compressed file; raises if they are far larger than any text would make them."""
+    """The content of a compressed file; raises if it is far larger than that of any text."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.left = max(MAX_UNPACKED, MAX_GROWTH * os.path.getsize(path))
-        # It is closed with this one.
+        # Closed in `close`.
         self.stream = gzip.open(path, "rb")  # noqa: SIM115
 
     def readable(self) -> bool:
@@ -210,10 +200,8 @@ class _Unpacked(io.RawIOBase):
         found = self.stream.read1(len(buffer))
         self.left -= len(found)
         if self.left < 0:
-            raise FormatError(
-                f"{self.path} unpacks to more than {MAX_UNPACKED} bytes and {MAX_GROWTH} times its size; expected "
-                "text, which does not shrink like that: unpack the file and look at it"
-            )
+            got = f"more than {MAX_UNPACKED} bytes and {MAX_GROWTH} times the size of the file"
+            raise FormatError(self.path, Description(got), "compressed text")
         buffer[: len(found)] = found
         return len(found)
 
@@ -223,7 +211,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def open_unpacked(path: str) -> IO[bytes]:
-    """Open a file to be read, decompressed if its name ends in .gz."""
+    """Open a file for reading, decompressed if its name ends in .gz."""
     return io.BufferedReader(_Unpacked(path), 1 << 16) if path.lower().endswith(".gz") else open(path, "rb")
 
 
@@ -232,9 +220,8 @@ def decode_line(raw: bytes, name: str, line: int) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = f"found the byte 0x{raw[error.start]:02x}, which is not UTF-8"
-        cure = "convert the file to UTF-8, or let its name end in .gz if it is compressed"
-        fail(name, line, f"{found}; expected UTF-8 text: {cure}")
+        hint = "Convert the file to UTF-8. The name of a compressed file must end in .gz."
+        fail(name, line, Description(f"the byte 0x{raw[error.start]:02x}"), "UTF-8 text", hint)
 
 
 def write_text(path: FilePath, content: str) -> None:

@@ -1,7 +1,7 @@
 """Models, evidence, queries and solutions in the formats of the UAI inference competitions.
 
 A model is a factor graph: the kind of network, the numbers of states, the scopes of the factors, then their tables.
-What stands behind a # to the end of a line is a remark. Logarithms in memory are natural.
+Text after # up to the end of a line is a remark. Logarithms in memory are natural.
 """
 
 import math
@@ -16,26 +16,25 @@ import numpy as np
 
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.types import Indices, Vector
-from latentstruct.exceptions import InputError
-from latentstruct.io.text import FilePath, fail, numbered_lines, show, source_name, write_text
+from latentstruct.exceptions import Description, InputError
+from latentstruct.io.text import FilePath, fail, numbered_lines, source_name, write_text
 
 if TYPE_CHECKING:
     from latentstruct.inference.structure import FactorGraphs
 
 KINDS = ("MARKOV", "BAYES")
 SCALES = {"linear": 0.0, "natural": 1.0, "log10": math.log(10.0)}
-"""How tables are written, and the natural logarithm of the base of their logarithms."""
+"""Scales of tables, and the natural logarithm of the base of their logarithms."""
 MOST_STATES = 2**24
-"""So many states of variables are taken without a table that lists them."""
+"""Most states of variables in addition to those that tables list."""
 MOST_VALUES = 10**18
-"""Values of a table that no file announces: a number has 18 digits at most."""
+"""Upper bound of the values of a table that a file can state: a number has at most 18 digits."""
 FACTORS_SHOWN = 10
 
-ASK_FOR_SCALE = "ask for the scale natural or log10"
-CUT_SHORT_CURE = "fetch the file again, as it seems to be cut short"
+_END = Description("the end of the file")
 _REMARK = re.compile(rb"#[^\n]*")
 _WORD = re.compile(rb"\S+")
-WHOLE = re.compile(rb"\+?[0-9]{1,18}")
+INTEGER = re.compile(rb"\+?[0-9]{1,18}")
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 _NEW_SOLUTION = b"-BEGIN-"
 
@@ -54,8 +53,8 @@ class UaiModel:
     scopes : list of F tuples of int
         The variables of each factor; an empty scope is that of a constant.
     tables : list of F ndarrays
-        The natural logarithms of each factor's values, flat in C order: the last variable changes fastest. A zero of
-        the file is −inf.
+        The natural logarithms of the values of each factor, flat in C order: the last variable changes fastest. A zero
+        in the file is −inf.
     """
 
     kind: str
@@ -66,10 +65,10 @@ class UaiModel:
     __repr__ = short_repr
 
     def structure(self) -> tuple["FactorGraphs", Vector, Vector]:
-        """Return the one factor graph with its potentials.
+        """Return the factor graph with its potentials.
 
-        These are the structure of constants and of factors of two variables or more, the factors of one variable
-        added up by state, and the tables of the structure's factors.
+        These are the structure of constants and of factors of two or more variables, the sums of the factors of one
+        variable by state, and the tables of the factors of the structure.
         """
         from latentstruct.inference.structure import FactorGraphs
 
@@ -94,7 +93,7 @@ class UaiModel:
 
 
 class Words:
-    """The words of a file, read one after the other; the line of a word is found when an error needs it."""
+    """The words of a file, read one by one; the line of a word is determined when an error needs it."""
 
     def __init__(self, path: FilePath) -> None:
         self.name = source_name(path)
@@ -104,63 +103,48 @@ class Words:
 
     @property
     def n_left(self) -> int:
-        """The number of words that are not read yet."""
+        """The number of unread words."""
         return len(self.words) - self.at
 
-    def fail(self, position: int, problem: str) -> NoReturn:
-        """Raise the error of the word at a position, or of the end of the file."""
+    def fail(self, position: int, expected: str, got: object = None, hint: str | None = None) -> NoReturn:
+        """Raise the error of the word at a position, or of the end of the file; `got` is the word by default."""
         start = len(self.data.rstrip())
         for number, match in enumerate(_WORD.finditer(self.data)):
             if number == position:
                 start = match.start()
                 break
-        fail(self.name, 1 + self.data.count(b"\n", 0, start), problem)
-
-    def shown(self, position: int) -> str:
-        """Return a word as messages show it."""
-        return show(self.words[position].decode("utf-8", "replace"))
+        if got is None:
+            got = self.words[position].decode("utf-8", "replace") if position < len(self.words) else _END
+        fail(self.name, 1 + self.data.count(b"\n", 0, start), got, expected, hint)
 
     def next(self, what: str) -> bytes:
         """Return the next word."""
         if not self.n_left:
-            self.fail(self.at, f"the file ends where {what} should be; expected it: {CUT_SHORT_CURE}")
+            self.fail(self.at, what)
         self.at += 1
         return self.words[self.at - 1]
 
-    def whole(self, what: str, low: int = 0, below: int | None = None) -> int:
-        """Return the next word as a whole number of low … below − 1."""
+    def integer(self, what: str, low: int = 0, below: int | None = None) -> int:
+        """Return the next word as an integer from `low` to `below` − 1."""
         word = self.next(what)
-        number = int(word) if WHOLE.fullmatch(word) else -1
+        number = int(word) if INTEGER.fullmatch(word) else -1
         if number < low or (below is not None and number >= below):
-            bounds = f"of at least {low}" if below is None else f"from {low} to {below - 1}"
-            if below is not None and below <= low:
-                bounds = "of which there is none here"
-            self.fail(
-                self.at - 1,
-                f"found {self.shown(self.at - 1)} where {what} should be; expected a whole number {bounds}: correct "
-                "it, and check that nothing before it is missing",
-            )
+            bounds = f"an integer of at least {low}" if below is None else f"an integer from {low} to {below - 1}"
+            self.fail(self.at - 1, f"{what}, {bounds if below is None or below > low else 'but there are none'}")
         return number
 
-    def announced(self, what: str, words_each: int = 1) -> int:
-        """Return a count of things that follow, each of so many words at least."""
-        count = self.whole(f"the number of {what}")
+    def count(self, what: str, words_each: int = 1) -> int:
+        """Return a count of items that follow, each of at least `words_each` words."""
+        count = self.integer(f"the number of {what}")
         if count * words_each > self.n_left:
-            self.fail(
-                self.at - 1,
-                f"{count} {what} are announced, but only {self.n_left} words follow; expected {count * words_each} or "
-                f"more: correct the number, or {CUT_SHORT_CURE}",
-            )
+            got = Description(f"{count} {what} and {self.n_left} words")
+            self.fail(self.at - 1, f"at least {words_each} words after it per item that is counted", got)
         return count
 
     def end(self, what: str) -> None:
-        """Raise if anything is left."""
+        """Raise if there are unread words."""
         if self.n_left:
-            self.fail(
-                self.at,
-                f"found {self.shown(self.at)} after {what}; expected the end of the file: remove the rest, and check "
-                "the numbers before it",
-            )
+            self.fail(self.at, f"the end of the file after {what}")
 
     def real(self, position: int) -> float:
         """Return a word as a number, which may be infinite."""
@@ -172,13 +156,11 @@ class Words:
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            self.fail(
-                position, f"found {self.shown(position)} where a number should be; expected one like 0.25: correct it"
-            )
+            self.fail(position, "a number such as 0.25")
         return number
 
     def lines(self, first: int) -> list[range]:
-        """Return the positions of the words of each line that is not empty, from a word on."""
+        """Return the positions of the words of each line that is not empty, starting at a word."""
         ends = accumulate(len(line.split()) for line in self.data.split(b"\n"))
         rows, start = [], first
         for end in ends:
@@ -194,12 +176,12 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
     Parameters
     ----------
     path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. It holds the word MARKOV or
-        BAYES, the number of variables, the number of states of each, the number of factors, for each its number of
-        variables and these (counted from 0), and at last for each the number of its values and the values.
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. It has the word MARKOV or BAYES,
+        the number of variables, the number of states of each, the number of factors, the number and the list of
+        variables (from 0) of each factor, and the number and the list of values of each factor.
     scale : {"linear", "natural", "log10"}, optional
-        Whether the values are weights or logarithms of these; by default weights, or natural logarithms if the kind
-        is written LOGMARKOV or LOGBAYES. A weight beyond the range of floating point, such as 1e-400, is kept.
+        Whether values are weights or logarithms of weights; by default weights, or natural logarithms if the kind is
+        LOGMARKOV or LOGBAYES. A weight beyond the range of floating point, such as 1e-400, is supported.
 
     Returns
     -------
@@ -210,22 +192,14 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
     word = words.next("the kind of network, MARKOV or BAYES,").upper()
     kind = word.removeprefix(b"LOG").decode("utf-8", "replace")
     if kind not in KINDS:
-        words.fail(
-            0,
-            f"found {words.shown(0)} where the kind of network should be; expected MARKOV or BAYES: check that this "
-            "is a model in the UAI format",
-        )
+        words.fail(0, "the kind of network, MARKOV or BAYES")
     found = _check_scale(("natural" if word.startswith(b"LOG") else "linear") if scale is None else scale)
-    n_variables = words.announced("variables")
-    cards = [words.whole(f"the number of states of variable {v}", low=1) for v in range(n_variables)]
+    n_variables = words.count("variables")
+    cards = [words.integer(f"the number of states of variable {v}", low=1) for v in range(n_variables)]
     if sum(cards) > MOST_STATES + len(words.words):
         largest = max(range(n_variables), key=cards.__getitem__)
-        words.fail(
-            2 + largest,
-            f"variable {largest} has {cards[largest]} states; expected at most {MOST_STATES} beyond those that the "
-            "tables list: correct the number",
-        )
-    n_factors = words.announced("factors", words_each=2)
+        words.fail(2 + largest, f"at most {MOST_STATES} states beyond those that tables list")
+    n_factors = words.count("factors", words_each=2)
     scopes = [_read_scope(words, f, n_variables) for f in range(n_factors)]
     spans = [_read_table_span(words, f, [cards[v] for v in scope]) for f, scope in enumerate(scopes)]
     words.end("the last table")
@@ -237,51 +211,42 @@ def read_uai(path: FilePath, scale: str | None = None) -> UaiModel:
 
 def _check_scale(scale: str) -> str:
     if scale not in SCALES:
-        raise InputError(f"scale is {show(scale)}; expected one of {', '.join(SCALES)}: choose one of these")
+        raise InputError("scale", scale, f"one of {', '.join(SCALES)}")
     return scale
 
 
 def _read_scope(words: Words, factor: int, n_variables: int) -> tuple[int, ...]:
-    size = words.announced(f"variables of factor {factor}")
+    size = words.count(f"variables of factor {factor}")
     start = words.at
-    scope = tuple(words.whole(f"a variable of factor {factor}", below=n_variables) for _ in range(size))
+    scope = tuple(words.integer(f"a variable of factor {factor}", below=n_variables) for _ in range(size))
     if len(set(scope)) < size:
         first = {v: k for k, v in reversed(list(enumerate(scope)))}
         again = next(k for k, v in enumerate(scope) if first[v] < k)
-        words.fail(
-            start + again,
-            f"factor {factor} has variable {scope[again]} twice; expected variables that all differ: correct the scope",
-        )
+        words.fail(start + again, f"distinct variables of factor {factor}")
     return scope
 
 
 def _read_table_span(words: Words, factor: int, cards: list[int]) -> range:
-    """Check the announced size of a table and return the positions of its values."""
-    size = words.whole(f"the number of values of factor {factor}")
+    """Check the stated size of a table and return the positions of its values."""
+    size = words.integer(f"the number of values of factor {factor}")
     product = 1
     for card in cards:
-        # Beyond what a file can announce nothing more is to be known of the product.
+        # Larger products cannot match a stated size.
         product = min(product * card, MOST_VALUES)
     if size != product:
         shown = cards if len(cards) <= FACTORS_SHOWN else [*cards[:FACTORS_SHOWN], "…"]
-        told = f" = {product}" if len(cards) > 1 and product < MOST_VALUES else ""
-        words.fail(
-            words.at - 1,
-            f"factor {factor} announces {size} values; expected {' · '.join(map(str, shown)) or 'one value'}{told}, "
-            "the product of its variables' numbers of states: correct the size or the scope",
-        )
+        total = f" = {product}" if len(cards) > 1 and product < MOST_VALUES else ""
+        sizes = " · ".join(map(str, shown)) or "1"
+        words.fail(words.at - 1, f"{sizes}{total} values of factor {factor}, the product of the numbers of states")
     if size > words.n_left:
-        words.fail(
-            len(words.words),
-            f"the file ends after {words.n_left} of the {size} values of factor {factor}; expected all: "
-            f"{CUT_SHORT_CURE}",
-        )
+        got = Description(f"{words.n_left} values at the end of the file")
+        words.fail(len(words.words), f"{size} values of factor {factor}", got)
     words.at += size
     return range(words.at - size, words.at)
 
 
 def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
-    """Return the natural logarithms of the values at the given positions, one after the other."""
+    """Return the natural logarithms of the values at the given positions."""
     places = np.array(list(chain.from_iterable(spans)), dtype=np.int64)
     try:
         if b"_" in words.data:
@@ -292,21 +257,15 @@ def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
     if scale != "linear":
         with np.errstate(over="ignore"):
             logs = values * SCALES[scale]
-        # −inf stands for a weight of 0, which only −inf itself is.
+        # −inf represents a weight of 0, so that no finite logarithm may become −inf.
         bad = np.flatnonzero(~(logs < np.inf) | (np.isinf(logs) & np.isfinite(values)))
         if len(bad):
-            words.fail(
-                int(places[bad[0]]),
-                f"found {words.shown(places[bad[0]])} in a table; expected a logarithm of a weight within the range "
-                "of floating point, or -inf: correct it",
-            )
+            words.fail(int(places[bad[0]]), "the logarithm of a weight in the range of floating point, or -inf")
         return logs
     bad = np.flatnonzero(~(values >= 0))
     if len(bad):
-        cure = f"correct it, or {ASK_FOR_SCALE} if these are logarithms"
-        words.fail(
-            int(places[bad[0]]), f"found {words.shown(places[bad[0]])} in a table; expected a weight ≥ 0: {cure}"
-        )
+        hint = "Set `scale` to natural or log10 if these are logarithms."
+        words.fail(int(places[bad[0]]), "a weight ≥ 0", hint=hint)
     with np.errstate(divide="ignore"):
         logs = np.log(values)
     for k in np.flatnonzero(~np.isfinite(logs)).tolist():
@@ -315,7 +274,7 @@ def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
 
 
 def _exact_log(words: Words, position: int) -> float:
-    """Return the natural logarithm of a decimal number that floating point takes for 0 or infinite."""
+    """Return the natural logarithm of a decimal number that is 0 or infinite in floating point."""
     word = words.words[position].decode()
     try:
         number = Decimal(word)
@@ -324,7 +283,7 @@ def _exact_log(words: Words, position: int) -> float:
     if not number:
         return -math.inf
     if not number.is_finite() or number < 0:
-        words.fail(position, f"found {show(word)} in a table; expected a finite weight ≥ 0: correct it")
+        words.fail(position, "a finite weight ≥ 0")
     digits, exponent = number.as_tuple()[1:]
     mantissa = float("0." + "".join(map(str, digits)))
     return math.log(mantissa) + (len(digits) + int(exponent)) * SCALES["log10"]
@@ -340,8 +299,8 @@ def write_uai(path: FilePath, model: UaiModel, scale: str = "linear") -> None:
     model : UaiModel
         The model.
     scale : {"linear", "natural", "log10"}, default="linear"
-        Whether to write weights or logarithms of these. Natural logarithms are announced by the kind LOGMARKOV or
-        LOGBAYES; those to the base 10 must be asked for when the file is read.
+        Whether to write weights or logarithms of weights. Natural logarithms are marked by the kind LOGMARKOV or
+        LOGBAYES; `read_uai` needs the scale of those to the base 10.
     """
     unit = SCALES[_check_scale(scale)]
     lines = [("LOG" if scale == "natural" else "") + model.kind, str(len(model.cards))]
@@ -350,28 +309,26 @@ def write_uai(path: FilePath, model: UaiModel, scale: str = "linear") -> None:
     for f, (scope, table) in enumerate(zip(model.scopes, model.tables, strict=True)):
         size = math.prod(int(model.cards[v]) for v in scope)
         if len(table) != size:
-            raise InputError(f"factor {f} has {len(table)} values; expected {size}: give one for each joint state")
+            raise InputError("model", Description(f"{len(table)} values of factor {f}"), f"a model with {size} of them")
         with np.errstate(over="ignore", under="ignore"):
             values = np.exp(table) if unit == 0 else np.asarray(table) / unit
         if unit == 0 and ((np.asarray(table) > -np.inf) & ((values == 0) | (values == np.inf))).any():
-            raise InputError(
-                f"factor {f} has a weight beyond the range of floating point; expected one within it: write logarithms "
-                "with scale='natural'"
-            )
+            got = Description(f"a weight of factor {f} beyond the range of floating point")
+            raise InputError("model", got, "a model of representable weights", "Set `scale` to 'natural'.")
         lines += ["", str(size), " ".join(map(repr, values.tolist()))]
     write_text(path, "\n".join(lines) + "\n")
 
 
 @dataclass(frozen=True, eq=False)
 class UaiSolutions:
-    """Answers to one task, one for each sample of evidence.
+    """Answers to a task, one per sample of evidence.
 
     Parameters
     ----------
     task : str
         "PR", "MAR", "MAP" or "MMAP".
     answers : list
-        PR: log10 of the partition function. MAR: a list with the probabilities of each variable's states. MAP: the
+        PR: log10 of the partition function. MAR: a list with the probabilities of the states of each variable. MAP: the
         state of each variable. MMAP: a dict from each query variable to its state.
     """
 
@@ -380,20 +337,20 @@ class UaiSolutions:
 
 
 def _pairs_length(words: Sequence[bytes], start: int) -> int | None:
-    """Return how many words a count and so many pairs take."""
-    return 1 + 2 * int(words[start]) if WHOLE.fullmatch(words[start]) else None
+    """Return the number of words of a count and its pairs."""
+    return 1 + 2 * int(words[start]) if INTEGER.fullmatch(words[start]) else None
 
 
 def _states_length(words: Sequence[bytes], start: int) -> int | None:
-    return 1 + int(words[start]) if WHOLE.fullmatch(words[start]) else None
+    return 1 + int(words[start]) if INTEGER.fullmatch(words[start]) else None
 
 
 def _marginals_length(words: Sequence[bytes], start: int) -> int | None:
-    if not WHOLE.fullmatch(words[start]):
+    if not INTEGER.fullmatch(words[start]):
         return None
     at = start + 1
     for _ in range(int(words[start])):
-        if at >= len(words) or not WHOLE.fullmatch(words[at]):
+        if at >= len(words) or not INTEGER.fullmatch(words[at]):
             return None
         at += 1 + int(words[at])
     return at - start
@@ -408,21 +365,21 @@ _LENGTHS: dict[str, Callable[[Sequence[bytes], int], int | None]] = {
 
 
 def _find_samples(words: Words, first: int, length: Callable[[Sequence[bytes], int], int | None]) -> list[int] | None:
-    """Return where samples begin: one sample, or the older form of a number of samples and then these.
+    """Return the positions of samples: one sample, or the older form of a number of samples followed by these.
 
-    Files where both readings are possible exist; lines then decide: a number alone on its line, followed by as many
-    lines that each hold one sample, is the older form.
+    If a file can be read in both ways, lines decide: a number alone on its line, followed by that number of lines with
+    one sample each, is the older form.
     """
     text, rows = words.words, words.lines(first)
     if not rows:
         return None
     head = text[first]
-    in_lines = len(rows[0]) == 1 and WHOLE.fullmatch(head) and int(head) == len(rows) - 1 > 0
+    in_lines = len(rows[0]) == 1 and INTEGER.fullmatch(head) and int(head) == len(rows) - 1 > 0
     if in_lines and all(length(text, row.start) == len(row) for row in rows[1:]):
         return [row.start for row in rows[1:]]
     if length(text, first) == len(text) - first:
         return [first]
-    if not WHOLE.fullmatch(head) or int(head) >= len(text) - first:
+    if not INTEGER.fullmatch(head) or int(head) >= len(text) - first:
         return None
     starts, at = [], first + 1
     for _ in range(int(head)):
@@ -435,13 +392,13 @@ def _find_samples(words: Words, first: int, length: Callable[[Sequence[bytes], i
 
 
 def read_uai_evidence(path: FilePath, cards: Sequence[int] | Indices) -> list[dict[int, int]]:
-    """Read evidence: the number of observed variables, then pairs of variable and state, both counted from 0.
+    """Read evidence: the number of observed variables, then pairs of variable and state, both from 0.
 
     Parameters
     ----------
     path : str or path
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. In the older form the number of
-        samples comes first, then one after the other. An empty file is evidence of nothing.
+        samples precedes them. An empty file is one sample without observations.
     cards : sequence of V int
         The number of states of each variable of the model.
 
@@ -455,27 +412,21 @@ def read_uai_evidence(path: FilePath, cards: Sequence[int] | Indices) -> list[di
         return [{}]
     starts = _find_samples(words, 0, _pairs_length)
     if starts is None:
-        count = words.whole("the number of observed variables")
-        words.fail(
-            0,
-            f"{count} observed variables are announced, but {words.n_left} words follow; expected {2 * count}, a "
-            "variable and its state for each: correct the number or complete the pairs",
-        )
+        count = words.integer("the number of observed variables")
+        got = Description(f"{words.n_left} words")
+        words.fail(0, f"{2 * count} words after the number of observed variables, pairs of variable and state", got)
     return [_read_observed(words, start, cards) for start in starts]
 
 
 def _read_observed(words: Words, start: int, cards: Sequence[int] | Indices) -> dict[int, int]:
     words.at = start
     observed: dict[int, int] = {}
-    for _ in range(words.whole("the number of observed variables")):
-        variable = words.whole("an observed variable", below=len(cards))
-        state = words.whole(f"the state of variable {variable}", below=int(cards[variable]))
+    for _ in range(words.integer("the number of observed variables")):
+        variable = words.integer("an observed variable", below=len(cards))
+        state = words.integer(f"the state of variable {variable}", below=int(cards[variable]))
         if observed.setdefault(variable, state) != state:
-            words.fail(
-                words.at - 1,
-                f"variable {variable} is observed in state {state} and before in state {observed[variable]}; expected "
-                "one state: remove one of them",
-            )
+            got = Description(f"{observed[variable]} and {state}")
+            words.fail(words.at - 1, f"one state of variable {variable}", got)
     return observed
 
 
@@ -502,7 +453,7 @@ def _write_samples(path: FilePath, head: list[str], lines: list[str]) -> None:
 
 
 def read_uai_query(path: FilePath, n_variables: int) -> list[int]:
-    """Read the query of a marginal MAP task: the number of variables to maximise over, then these.
+    """Read the query of a marginal MAP task: the number of variables to maximize over, then these.
 
     Parameters
     ----------
@@ -518,12 +469,10 @@ def read_uai_query(path: FilePath, n_variables: int) -> list[int]:
     """
     words = Words(path)
     query: dict[int, None] = {}
-    for _ in range(words.announced("query variables")):
-        variable = words.whole("a query variable", below=n_variables)
+    for _ in range(words.count("query variables")):
+        variable = words.integer("a query variable", below=n_variables)
         if variable in query:
-            words.fail(
-                words.at - 1, f"variable {variable} is asked for twice; expected variables that all differ: remove one"
-            )
+            words.fail(words.at - 1, "distinct query variables")
         query[variable] = None
     words.end("the last query variable")
     return list(query)
@@ -537,7 +486,7 @@ def write_uai_query(path: FilePath, query: Sequence[int]) -> None:
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
     query : sequence of int
-        The variables to maximise over.
+        The variables to maximize over.
     """
     write_text(path, " ".join(map(str, (len(query), *query))) + "\n")
 
@@ -548,8 +497,8 @@ def read_uai_solutions(path: FilePath) -> UaiSolutions:
     Parameters
     ----------
     path : str or path
-        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Its first word is the task; of
-        several attempts, which the word -BEGIN- separates, the last one counts.
+        The file; decompressed if its name ends in ``.gz``; ``-`` is standard input. Its first word is the task. The
+        last of several solutions, which the word -BEGIN- separates, is read.
 
     Returns
     -------
@@ -559,22 +508,14 @@ def read_uai_solutions(path: FilePath) -> UaiSolutions:
     words = Words(path)
     task = words.next("the task").decode("utf-8", "replace").upper().replace("MPE", "MAP")
     if task not in TASKS:
-        words.fail(
-            0,
-            f"found {words.shown(0)} where the task should be; expected one of {', '.join(TASKS)}: check that this is "
-            "a solution in the UAI format",
-        )
+        words.fail(0, f"the task, one of {', '.join(TASKS)}")
     attempts = [k + 1 for k, word in enumerate(words.words) if word == _NEW_SOLUTION]
     words.at = attempts[-1] if attempts else 1
     if not words.n_left:
-        words.fail(words.at, f"the file ends where the solution should be; expected it: {CUT_SHORT_CURE}")
+        words.fail(words.at, "a solution")
     starts = _find_samples(words, words.at, _LENGTHS[task])
     if starts is None:
-        words.fail(
-            words.at,
-            f"the {words.n_left} words from {words.shown(words.at)} on are no solution of the task {task}; expected "
-            f"as many as its numbers announce: {CUT_SHORT_CURE}",
-        )
+        words.fail(words.at, f"a solution of the task {task}", Description(f"{words.n_left} other words"))
     return UaiSolutions(task, [_read_answer(words, task, start) for start in starts])
 
 
@@ -582,28 +523,24 @@ def _read_answer(words: Words, task: str, start: int) -> Any:
     words.at = start
     if task == "PR":
         return words.real(start)
-    count = words.whole("the number of variables")
+    count = words.integer("the number of variables")
     if task == "MAP":
-        return [words.whole("a state") for _ in range(count)]
+        return [words.integer("a state") for _ in range(count)]
     if task == "MMAP":
         answer = {}
         for _ in range(count):
-            variable = words.whole("a variable")
-            answer[variable] = words.whole("a state")
+            variable = words.integer("a variable")
+            answer[variable] = words.integer("a state")
         return answer
     return list(_read_marginals(words, count))
 
 
 def _read_marginals(words: Words, count: int) -> Iterator[Vector]:
     for variable in range(count):
-        card = words.whole("a number of states")
+        card = words.integer("a number of states")
         values = np.array([words.real(words.at + k) for k in range(card)])
         if not ((values >= 0) & (values <= 1)).all():
-            words.fail(
-                words.at,
-                f"the marginals of variable {variable} are {show(values.tolist())}; expected probabilities: correct "
-                "them",
-            )
+            words.fail(words.at, f"probabilities of variable {variable}", values.tolist())
         words.at += card
         yield values
 
@@ -619,7 +556,7 @@ def write_uai_solutions(path: FilePath, solutions: UaiSolutions) -> None:
         The answers.
     """
     if solutions.task not in TASKS:
-        raise InputError(f"the task is {show(solutions.task)}; expected one of {', '.join(TASKS)}: correct it")
+        raise InputError("task", solutions.task, f"one of {', '.join(TASKS)}")
     _write_samples(path, [solutions.task], [_answer_line(solutions.task, answer) for answer in solutions.answers])
 
 

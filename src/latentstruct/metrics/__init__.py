@@ -1,4 +1,4 @@
-"""Quality measures of whole predictions, as people of each field count them."""
+"""Quality measures of whole predictions, by the conventions of each field."""
 
 from typing import TYPE_CHECKING
 

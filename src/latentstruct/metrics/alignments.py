@@ -1,4 +1,4 @@
-"""Scores of predicted alignments: how many of the true matches were found."""
+"""Scores of predicted alignments: recall of the true matches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def _check_both(true: Sequence[Any], predicted: Sequence[Any]) -> list[tuple[Mat
 
 
 def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) -> NDArray[np.float64]:
-    """Return the Q-score of each pair: the share of true matches that were predicted up to a shift.
+    """Return the Q-score of each pair: the fraction of true matches that were predicted up to a shift.
 
     A true match (i, j) is found if the predicted alignment has (i, j') with |j' − j| ≤ tolerance. Tolerance 4 gives
     the Q₄-score, 1 minus the loss that alignments are trained for.
@@ -41,7 +41,7 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
     Returns
     -------
     array of shape (n,)
-        From 0 to 1; 1 where there is no true match.
+        From 0 to 1; 1 if there is no true match.
 
     Raises
     ------
@@ -59,18 +59,18 @@ def q_scores(true: Sequence[Any], predicted: Sequence[Any], tolerance: int = 0) 
 
 
 def modeler_scores(true: Sequence[Any], predicted: Sequence[Any]) -> NDArray[np.float64]:
-    """Return the modeler's score of each pair: the share of predicted matches that are true.
+    """Return the modeler's score of each pair: the fraction of predicted matches that are true.
 
     Parameters
     ----------
     true, predicted : sequences of n int arrays of shape (m, 2)
-        The aligned positions of both sequences, both columns increasing. Matches where the reference is silent count
+        The aligned positions of both sequences, both columns increasing. Matches at positions without a reference count
         as wrong.
 
     Returns
     -------
     array of shape (n,)
-        From 0 to 1; 1 where nothing was predicted.
+        From 0 to 1; 1 if nothing was predicted.
 
     Raises
     ------
@@ -91,13 +91,13 @@ def alignment_scores(
     true, predicted : sequences of n int arrays of shape (m, 2)
         The aligned positions of both sequences, both columns increasing.
     tolerances : sequence of int, default=(0, 4)
-        The largest shifts that count as right.
+        The largest shifts that count as correct.
 
     Returns
     -------
     dict
         "n_pairs" and "n_matches": the numbers of pairs and of true matches; "q": the mean Q-score over pairs at each
-        tolerance; "modeler": the mean share of predicted matches that are true.
+        tolerance; "modeler": the mean fraction of predicted matches that are true.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Scores of predicted classes and boxes, as object detection counts them."""
+"""Scores of predicted classes and boxes, by the conventions of object detection."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from latentstruct.exceptions import Description, InputError
 __all__ = ["box_scores"]
 
 FOUND = 0.5
-"""The overlap from which on an object counts as found."""
+"""Minimum overlap of an object that counts as found."""
 
 
 def box_scores(
@@ -29,25 +29,25 @@ def box_scores(
     Y_true, Y_pred : sequences of n classes
         The true and the predicted classes.
     true_boxes : sequence of n arrays of shape (4,) or (k, 4)
-        The true box of each image, or those of several objects, of which it is enough to meet one.
+        The true box of each image, or those of several objects; the best overlap counts.
     predicted_boxes : array of shape (n, 4)
         The predicted box of each image.
     candidate_boxes : sequence of n arrays of shape (m, 4), optional
-        What could have been predicted.
+        The boxes that could have been predicted.
 
     Returns
     -------
     dict of str to float
-        "zero_one": the share of images with a wrong class or box, where a box is right that meets the true one as well
-        as any candidate does, or that equals it if there are no candidates;
-        "overlap": the mean of 1 − |h ∩ ĥ| / |h ∪ ĥ|, or 1 where the class is wrong;
-        "corloc": the share of images whose box overlaps by at least 0.5, whatever the class;
-        "accuracy": the share of right classes.
+        "zero_one": the fraction of images with a wrong class or box, where a correct box overlaps the true one as much
+        as any candidate does, or equals it if there are none;
+        "overlap": the mean of 1 − |h ∩ ĥ| / |h ∪ ĥ|, or 1 if the class is wrong;
+        "corloc": the fraction of images whose box overlaps by at least 0.5, whatever the class;
+        "accuracy": the fraction of correct classes.
 
     Raises
     ------
     InputError
-        If there are no images, or not as many of one as of the other.
+        If there are no images, or their numbers differ.
     """
     given = {"Y_true": Y_true, "true_boxes": true_boxes, "Y_pred": Y_pred, "predicted_boxes": predicted_boxes}
     if candidate_boxes is not None:
@@ -78,8 +78,8 @@ def box_scores(
 
 
 def _meet(true: Any, predicted: Any, candidates: Any) -> tuple[float, bool]:
-    """Return the best overlap of a predicted box with true ones, and whether no candidate does better with one."""
+    """Return the best overlap of a predicted box with true ones, and whether no candidate has a larger one."""
     found = overlaps(predicted, true)[0]
     best = 1.0 if candidates is None else overlaps(candidates, true).max(axis=0)
-    # Candidates that are mirror images of each other meet the truth equally well but for rounding.
+    # Candidates that are mirror images of each other have the same overlap up to rounding.
     return float(found.max()), bool((found >= best - 1e-9).any())

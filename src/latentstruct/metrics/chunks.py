@@ -15,19 +15,19 @@ _POSITIONS = frozenset("BIESO")
 
 @dataclass(frozen=True)
 class ChunkScore(FoundScore):
-    """How well the chunks of one type were found: precision, recall, f1, n_true, n_predicted and n_correct."""
+    """Scores of the chunks of one type: precision, recall, f1, n_true, n_predicted and n_correct."""
 
 
 @dataclass(frozen=True)
 class ChunkScores(ChunkScore):
-    """How well the chunks of all types were found.
+    """Scores of the chunks of all types.
 
     Parameters
     ----------
     precision, recall, f1, n_true, n_predicted, n_correct
         As for `ChunkScore`, over the chunks of all types.
     accuracy : float
-        The share of the tokens whose tag was predicted exactly.
+        The fraction of the tokens whose tag was predicted exactly.
     n_tokens : int
         The number of tokens.
     by_type : dict of str to ChunkScore
@@ -57,7 +57,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     Parameters
     ----------
     tags : sequence of str
-        The tags of the tokens, such as ``B-NP``, ``I-NP`` and ``O``; the type may be left out.
+        The tags of the tokens, such as ``B-NP``, ``I-NP`` and ``O``; the type is optional.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def chunk_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
-    """Compare predicted chunks with the true ones; a chunk counts if its type and both its ends are right.
+    """Compare predicted chunks with the true ones; a chunk is correct if its type and both its ends are.
 
     Parameters
     ----------
@@ -98,16 +98,16 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     Returns
     -------
     ChunkScores
-        The scores over all chunks and for each type.
+        The scores over all chunks and per type.
 
     Raises
     ------
     InputError
-        If the sentences do not match or a tag is none of O, B, I, E and S with a type.
+        If the sentences do not match or a tag is not O, B, I, E or S with an optional type.
 
     See Also
     --------
-    chunk_spans : The rules by which tags become chunks.
+    chunk_spans : The conversion of tags to chunks.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Scores of predicted clusterings of the same items, as coreference resolution counts them."""
+"""Scores of predicted clusterings of the same items, by the conventions of coreference resolution."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ __all__ = ["ClusterScore", "ClusterScores", "cluster_scores"]
 class ClusterScore:
     """Precision, recall and F1 of one measure, each between 0 and 1.
 
-    A ratio without a denominator is 1 where truth and prediction both have none (nothing was to be found and
-    nothing was), else 0.
+    A ratio with denominator 0 is 1 if truth and prediction both have none (nothing was to be found and
+    nothing was), otherwise 0.
     """
 
     precision: float
@@ -29,14 +29,14 @@ class ClusterScore:
 
 @dataclass(frozen=True)
 class ClusterScores:
-    """How well clusters were found, over all documents.
+    """Scores of clusters, over all documents.
 
     Parameters
     ----------
     muc : ClusterScore
-        Links (Vilain et al. 1995, the MITRE scorer): the share of the links that span the clusters that are right.
+        Links (Vilain et al. 1995, the MITRE scorer): the fraction of correct links, of those that span the clusters.
     b_cubed : ClusterScore
-        Items (Bagga and Baldwin 1998): the mean share of an item's cluster that is right.
+        Items (Bagga and Baldwin 1998): the mean fraction of an item's cluster that is correct.
     ceaf_entity, ceaf_mention : ClusterScore
         Clusters matched one to one (Luo 2005) by φ4 = 2|K ∩ R| / (|K| + |R|) and by φ3 = |K ∩ R|.
     pairs : ClusterScore
@@ -46,9 +46,9 @@ class ClusterScores:
     mitre_loss : float
         The mean over documents of 1 − the document's MUC F1.
     pair_loss : float
-        The mean over documents of the share of the document's pairs that are wrong; 0 where there is no pair.
+        The mean over documents of the fraction of the document's pairs that are wrong; 0 if there is no pair.
     n_documents, n_items : int
-        How much was scored.
+        Numbers of documents and items.
     """
 
     muc: ClusterScore
@@ -99,7 +99,7 @@ def _pairs_in(sizes: NDArray[np.int64]) -> int:
 
 
 def wrong_pairs(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> float:
-    """Return the share of the pairs that are together in one of two clusterings only; 0 if there is no pair."""
+    """Return the fraction of the pairs that are together in one of two clusterings only; 0 if there is no pair."""
     n_pairs = len(clusters) * (len(clusters) - 1) // 2
     both = _pairs_in(np.bincount(clusters * (found.max() + 1) + found))
     wrong = _pairs_in(np.bincount(clusters)) + _pairs_in(np.bincount(found)) - 2 * both
@@ -111,11 +111,11 @@ _MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "pairs")
 
 
 def _counts(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return (numerator, denominator) of precision and recall for each measure of one document, shape (5, 4)."""
+    """Return (numerator, denominator) of precision and recall per measure of one document, shape (5, 4)."""
     n_items, n_true, n_found = len(clusters), int(clusters.max()) + 1, int(found.max()) + 1
     table = np.bincount(clusters * n_found + found, minlength=n_true * n_found).reshape(n_true, n_found)
     true_sizes, found_sizes = table.sum(axis=1), table.sum(axis=0)
-    # Each true cluster falls into as many parts as its row has entries, each found one as its column has.
+    # Each true cluster is split into as many parts as its row has entries, each predicted one as its column has.
     links = n_items - np.count_nonzero(table)
     squares = table.astype(np.float64) ** 2
     similarity = 2.0 * table / (true_sizes[:, None] + found_sizes)
@@ -150,15 +150,15 @@ def cluster_scores(
 ) -> ClusterScores:
     """Compare predicted clusters with the true ones of the same items.
 
-    Numerators and denominators are added up over all documents before they are divided, as the official scorer of
-    coreference resolution does; only the two losses are means over documents. Clusters of one item count as any other.
+    Numerators and denominators are added up over all documents before they are divided, as by the official scorer of
+    coreference resolution; only the two losses are means over documents. Clusters of one item count as any other.
 
     Parameters
     ----------
     Y_true, Y_pred : collections of n sequences of labels
         The true and the predicted cluster of each item of each document; any hashable labels.
     sample_weight : array of shape (n,), optional
-        How much each document counts.
+        Weight of each document.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Scores of things that were to be found, by how many are true, predicted and both."""
+"""Precision, recall and F1 by counts."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ __all__ = ["FoundScore"]
 
 @dataclass(frozen=True)
 class FoundScore:
-    """How well things, such as the chunks of a text, were found.
+    """Scores of a set of predicted items, such as the chunks of a text.
 
-    The ratios lie between 0 and 1, and are 0 where the denominator is.
+    The ratios lie between 0 and 1, and are 0 if the denominator is.
 
     Parameters
     ----------
     precision : float
-        The share n_correct / n_predicted of the predicted things that are true.
+        The fraction n_correct / n_predicted of the predicted items that are true.
     recall : float
-        The share n_correct / n_true of the true things that were predicted.
+        The fraction n_correct / n_true of the true items that were predicted.
     f1 : float
         The harmonic mean 2 n_correct / (n_true + n_predicted) of precision and recall.
     n_true, n_predicted, n_correct : int
-        The numbers of things.
+        The numbers of items.
     """
 
     precision: float
@@ -34,7 +34,7 @@ class FoundScore:
 
     @classmethod
     def of_counts(cls, n_true: int, n_predicted: int, n_correct: int) -> Self:
-        """Return the ratios of numbers, with these."""
+        """Return the scores of these counts."""
         precision = n_correct / n_predicted if n_predicted else 0.0
         recall = n_correct / n_true if n_true else 0.0
         f1 = 2 * n_correct / (n_true + n_predicted) if n_correct else 0.0
@@ -42,6 +42,6 @@ class FoundScore:
 
     @classmethod
     def of_each(cls, n_true: Counter[str], n_predicted: Counter[str], n_correct: Counter[str]) -> dict[str, Self]:
-        """Return the scores of each name that is true or predicted, in alphabetical order."""
+        """Return the scores of each name in truth or prediction, in alphabetical order."""
         names = sorted(n_true.keys() | n_predicted.keys())
         return {name: cls.of_counts(n_true[name], n_predicted[name], n_correct[name]) for name in names}

@@ -1,4 +1,4 @@
-"""Quality of diverse subsets: which subtopics of a query's documents the chosen ones cover."""
+"""Quality of diverse subsets: coverage of the subtopics of a query's documents."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ Holders = dict[Hashable, list[int]]
 
 
 def is_choice(y: Any) -> bool:
-    """Tell whether an output names documents, as predictions do, instead of listing subtopics."""
+    """Return whether an output names documents, as predictions do, instead of listing subtopics."""
     return isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iu"
 
 
 def subtopic_holders(y: Any, name: str) -> Holders:
-    """Return the documents that hold each subtopic.
+    """Return the documents of each subtopic.
 
     Parameters
     ----------
     y : sequence of n collections of hashables, or array or sparse array of shape (n, S)
-        The subtopics of each document; of a matrix those whose entries are not 0.
+        The subtopics of each document; in a matrix those with nonzero entries.
     name : str
-        What messages call it.
+        Parameter name for error messages.
     """
     if issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
         if issparse(y):
@@ -46,7 +46,7 @@ def subtopic_holders(y: Any, name: str) -> Holders:
             held.setdefault(subtopic, []).append(document)
         return held
     if isinstance(y, str | bytes | Mapping) or not (is_ordered(y) and hasattr(y, "__iter__")):
-        raise InputError(name, y, "a list with a collection of subtopics for each document")
+        raise InputError(name, y, "a list with a collection of subtopics per document")
     holders: Holders = {}
     for document, subtopics in enumerate(y):
         if (
@@ -70,7 +70,7 @@ def count_documents(y: Any) -> int:
 
 
 def check_chosen(chosen: Any, n_documents: int | None, name: str) -> Indices:
-    """Return chosen documents as an array of different numbers."""
+    """Return chosen documents as an array of distinct indices."""
     check_unmasked(chosen, name)
     try:
         documents: NDArray = np.asarray(chosen)
@@ -92,7 +92,7 @@ def check_chosen(chosen: Any, n_documents: int | None, name: str) -> Indices:
 
 
 def _shares_covered(y: Any, chosen: Any, weighted: bool) -> float:
-    """Return the covered share of the subtopics, 1 if there are none."""
+    """Return the covered fraction of the subtopics, 1 if there are none."""
     holders = subtopic_holders(y, "y")
     documents = set(check_chosen(chosen, count_documents(y), "chosen").tolist())
     total = covered = 0
@@ -104,25 +104,25 @@ def _shares_covered(y: Any, chosen: Any, weighted: bool) -> float:
 
 
 def subtopic_loss(y: Any, chosen: Any) -> float:
-    """Return the weighted share of subtopics that no chosen document holds.
+    """Return the weighted fraction of subtopics that no chosen document contains.
 
     Parameters
     ----------
     y : sequence of n collections of hashables, or array of shape (n, S)
         The subtopics of each candidate document.
     chosen : array of shape (k,)
-        Different documents, counted from 0.
+        Distinct documents, counted from 0.
 
     Returns
     -------
     float
-        In [0, 1]; a subtopic weighs as many as the candidates that hold it. 0 if there are no subtopics.
+        In [0, 1]; the weight of a subtopic is the number of candidates that contain it. 0 if there are no subtopics.
     """
     return 1.0 - _shares_covered(y, chosen, weighted=True)
 
 
 def subtopic_recall(y: Any, chosen: Any) -> float:
-    """Return the share of subtopics that a chosen document holds, each counted once; 1 if there are none.
+    """Return the fraction of subtopics that a chosen document contains, each counted once; 1 if there are none.
 
     This is the subtopic recall of Zhai, Cohen and Lafferty (2003); `y` and `chosen` as in `subtopic_loss`.
     """
@@ -139,7 +139,7 @@ def expected_random_loss(y: Any, k: int) -> float:
     y : sequence of n collections of hashables, or array of shape (n, S)
         The subtopics of each candidate document.
     k : int
-        How many documents are chosen; all of them if there are fewer.
+        Number of chosen documents; all of them if there are fewer.
     """
     sizes = np.array([len(held) for held in subtopic_holders(y, "y").values()], dtype=np.float64)
     if not len(sizes):
@@ -158,11 +158,11 @@ class DiversityScores:
     Attributes
     ----------
     n_queries, n_without_subtopics : int
-        How many queries there are, and how many of them have nothing to cover; these count 0 (loss) and 1 (recall).
+        Numbers of queries, and of queries without subtopics, whose loss is 0 and recall 1.
     loss, recall : float
         Of the choices; see `subtopic_loss` and `subtopic_recall`.
     random_loss : float
-        The expected loss of as many documents chosen at random.
+        The expected loss of the same number of documents chosen at random.
     """
 
     n_queries: int

@@ -1,4 +1,4 @@
-"""Hierarchical classification: what it costs to mistake one class of a tree for another."""
+"""Hierarchical classification: costs of confusing classes of a tree."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -26,14 +26,14 @@ def tree_costs(
     Parameters
     ----------
     tree : mapping from child to parent, or collection of paths
-        The tree. A mapping names the parent of every node but the root, which may be left out or have the parent None.
+        The tree. A mapping names the parent of every node but the root, which may be omitted or have the parent None.
         A path leads from the top to a class: a text such as "sport/football", or a tuple of nodes; the whole path is
-        the class, so that two classes may end alike. A root above all paths is added.
+        the class, so that two classes may end with the same node. A root above all paths is added.
     labels : sequence of S hashables
         The classes in the order of the matrix; inner nodes may be among them.
     cost : {"path", "height"}, default="path"
-        "path": the edges on the way from y to ŷ. "height": the most edges from their lowest common ancestor down to a
-        label, so that classes of one family cost the same however deep they lie.
+        "path": the number of edges from y to ŷ. "height": the most edges from their lowest common ancestor down to a
+        label, so that classes of one family cost the same at any depth.
     separator : str, default="/"
         What stands between the nodes of a path that is a text.
     normalize : bool, default=True
@@ -116,7 +116,7 @@ def _below_parents(parents: Mapping[Hashable, Hashable], labels: list[Hashable])
 
 
 def _find_root(node: Hashable, parents: Mapping[Hashable, Hashable], roots: dict[Hashable, Hashable]) -> None:
-    """Find the root of a node and of all above it, without recursion: a tree from a file may be deep."""
+    """Find the root of a node and of all its ancestors, without recursion: a tree from a file may be deep."""
     way: dict[Hashable, None] = {}
     current, last = node, node
     while current is not None and current not in roots:
@@ -132,7 +132,7 @@ def _below_paths(paths: Iterable[Any], labels: list[Hashable], separator: str) -
     """Return the numbers of the nodes from the added root, which is 0, down to each label."""
     if isinstance(paths, str):
         raise InputError("tree", paths, "a list of paths")
-    # A node is known by the one above it: nodes of the same name below different ones are different.
+    # A node is identified by its ancestors: nodes of the same name below different ones are different.
     children: dict[tuple[int, Hashable], int] = {}
     for path in paths:
         node = 0
@@ -169,7 +169,7 @@ def _costs(ways: list[list[int]], cost: str) -> NDArray[np.float64]:
         nodes[number, : len(way)] = way
     shared = np.zeros((len(ways), len(ways)), dtype=np.int64)
     for column in nodes.T:
-        # Nodes of a tree are met on one way only, so that a shared node has all above it in common.
+        # Each node of a tree has one path from the root, so that a shared node has all its ancestors in common.
         shared += (column[:, None] == column[None, :]) & (column[:, None] >= 0)
     if cost == "path":
         return (depths[:, None] + depths[None, :] - 2 * shared).astype(np.float64)

@@ -1,7 +1,7 @@
 """Quality of a two-class classifier as a whole: by its contingency table, or by the order of its scores.
 
-Examples with equal scores have no order of their own. Every measure of scores is its exact mean over all orders of
-tied examples, so that the order of a file never counts; at the threshold itself an example counts as negative.
+Examples with equal scores have no order. Every measure of scores is its exact mean over all orders of
+tied examples, so that the order of a file has no effect. An example at the threshold is negative.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Contingency(NamedTuple):
-    """How often each true class met each predicted class.
+    """Counts of each true class with each predicted class.
 
     Parameters
     ----------
@@ -42,29 +42,29 @@ class Contingency(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The share a / (a + b) of the predicted positives that are positive; 0 if there are none."""
+        """The fraction a / (a + b) of the predicted positives that are positive; 0 if there are none."""
         return self.a / (self.a + self.b) if self.a + self.b else 0.0
 
     @property
     def recall(self) -> float:
-        """The share a / (a + c) of the positives that are found; 0 if there are none."""
+        """The fraction a / (a + c) of the positives that are found; 0 if there are none."""
         return self.a / (self.a + self.c) if self.a + self.c else 0.0
 
     @property
     def error_rate(self) -> float:
-        """The share (b + c) / n of wrong predictions; 0 of none."""
+        """The fraction (b + c) / n of wrong predictions; 0 of none."""
         return (self.b + self.c) / sum(self) if sum(self) else 0.0
 
     def f_beta(self, beta: float = 1.0) -> float:
-        """Return (1 + β²) a / ((1 + β²) a + b + β² c), 0 if nothing is or is predicted positive."""
+        """Return (1 + β²) a / ((1 + β²) a + b + β² c), 0 if there are no true or predicted positives."""
         square = check_beta(beta) ** 2
         total = (1.0 + square) * self.a + self.b + square * self.c
         return (1.0 + square) * self.a / total if total else 0.0
 
 
 def check_beta(beta: Any) -> float:
-    """Return β as a number, refusing what is not positive and finite."""
-    # The square must be positive and finite, too.
+    """Return β; raise unless it is positive and finite."""
+    # The square must be positive and finite as well.
     Constraint(real(1e-150, 1e150).accepts, "a finite number above 0").check(beta, "beta")
     return float(beta)
 
@@ -91,12 +91,12 @@ def _truth_and_scores(y: Any, scores: Any) -> tuple[NDArray[np.bool_], Vector]:
 
 
 def contingency(y_true: Any, y_pred: Any) -> Contingency:
-    """Count how often each true class meets each predicted class.
+    """Count the examples of each true class with each predicted class.
 
     Parameters
     ----------
     y_true, y_pred : bool array of shape (n,)
-        Whether an example is positive, and whether it is predicted to be; 0 and 1 serve too.
+        Whether an example is positive, and whether it is predicted to be; 0 and 1 are accepted.
 
     Returns
     -------
@@ -117,18 +117,18 @@ def f_beta(y_true: Any, y_pred: Any, beta: float = 1.0) -> float:
     y_true, y_pred : bool array of shape (n,)
         Whether an example is positive, and whether it is predicted to be.
     beta : float, default=1.0
-        How much more recall counts than precision.
+        Weight of recall relative to precision.
 
     Returns
     -------
     float
-        In [0, 1]; 0 if nothing is and nothing is predicted positive.
+        In [0, 1]; 0 if there are no true and no predicted positives.
     """
     return contingency(y_true, y_pred).f_beta(beta)
 
 
 def error_rate(y_true: Any, y_pred: Any) -> float:
-    """Return the share (b + c) / n of wrong predictions.
+    """Return the fraction (b + c) / n of wrong predictions.
 
     Parameters
     ----------
@@ -144,16 +144,16 @@ def error_rate(y_true: Any, y_pred: Any) -> float:
 
 
 def recall_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the share of all positives that is among the k examples of the highest scores.
+    """Return the fraction of all positives that is among the k examples of the highest scores.
 
     Parameters
     ----------
     y : bool array of shape (n,)
         Whether an example is positive.
     scores : array of shape (n,)
-        Higher is more likely positive; tied examples count by their mean over all orders.
+        Higher is more likely positive; ties are averaged over all orders.
     k : int
-        How many examples are looked at; all of them if there are fewer.
+        Number of highest-scored examples; all of them if there are fewer.
 
     Returns
     -------
@@ -168,14 +168,14 @@ def recall_at_k(y: Any, scores: Any, k: int) -> float:
 def prbep(y: Any, scores: Any) -> float:
     """Return the break-even point of precision and recall: the precision of the n₊ examples of the highest scores.
 
-    As many examples are predicted positive as are positive, so that precision and recall are the same.
+    The numbers of predicted and true positives are equal, so that precision and recall are the same.
 
     Parameters
     ----------
     y : bool array of shape (n,)
         Whether an example is positive; n₊ are.
     scores : array of shape (n,)
-        Higher is more likely positive; tied examples count by their mean over all orders.
+        Higher is more likely positive; ties are averaged over all orders.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def prbep(y: Any, scores: Any) -> float:
 
 
 def roc_area(y: Any, scores: Any) -> float:
-    """Return the area under the ROC curve: the share of (positive, negative) pairs in the right order, ties as half.
+    """Return the area under the ROC curve: the fraction of (positive, negative) pairs in the right order, ties as half.
 
     With the mean ranks r of tied scores it is (Σ_{i positive} r_i − n₊(n₊ + 1)/2) / (n₊ n₋).
 
@@ -216,7 +216,7 @@ def roc_area(y: Any, scores: Any) -> float:
 
 
 def ordered_share(truth: NDArray[np.bool_], values: Vector) -> float:
-    """Return `roc_area` of examples of both classes, which are not checked."""
+    """Return `roc_area` of examples of both classes, without validation."""
     n_positive = int(truth.sum())
     n_pairs = n_positive * (len(truth) - n_positive)
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -227,7 +227,7 @@ def ordered_share(truth: NDArray[np.bool_], values: Vector) -> float:
 def measure_scores(
     y_true: Any, scores: Any, threshold: float = 0.0, beta: float = 1.0, k: int | None = None
 ) -> dict[str, Any]:
-    """Return all measures of a classifier by the scores it gave.
+    """Return all measures of a classifier by its scores.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def measure_scores(
     beta : float, default=1.0
         A further F_β is given as ``fbeta`` if this is not 1.
     k : int, optional
-        ``precision@k`` and ``recall@k`` are given if it is.
+        ``precision@k`` and ``recall@k`` are given if it is set.
 
     Returns
     -------

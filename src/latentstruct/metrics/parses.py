@@ -22,29 +22,29 @@ FEW_CROSSINGS = 2
 
 @dataclass(frozen=True)
 class BracketScore(FoundScore):
-    """How well constituents were found: precision, recall, f1, n_true, n_predicted and n_correct."""
+    """Scores of constituents: precision, recall, f1, n_true, n_predicted and n_correct."""
 
 
 @dataclass(frozen=True)
 class ParseScores(BracketScore):
-    """How well trees were predicted.
+    """Scores of predicted trees.
 
     Parameters
     ----------
     precision, recall, f1, n_true, n_predicted, n_correct
         As for `BracketScore`, over the labelled constituents of all sentences.
     unlabelled : BracketScore
-        The same whatever the labels.
+        The same regardless of labels.
     sentence_f1 : float
         The mean of the labelled F1 of each sentence.
     complete_match : float
-        The share of the sentences whose labelled constituents are all right.
+        The fraction of the sentences whose labelled constituents are all correct.
     crossing : float
         The mean number of predicted constituents of a sentence that cross a true one.
     no_crossing, few_crossing : float
-        The shares of the sentences with no such constituent, and with two at most.
+        The fractions of the sentences with no such constituent, and with at most two.
     tag_accuracy : float
-        The share of the words whose tag is right.
+        The fraction of the words whose tag is correct.
     n_sentences, n_words : int
         The numbers of sentences, and of words that count.
     by_label : dict of str to BracketScore
@@ -64,7 +64,7 @@ class ParseScores(BracketScore):
 
 
 class _Compared(NamedTuple):
-    """The constituents of a sentence by label, first and last word, and how often each is in tree and prediction."""
+    """The constituents of a sentence by label, first and last word, with counts in tree and prediction."""
 
     true: Counter[Constituent]
     predicted: Counter[Constituent]
@@ -77,7 +77,7 @@ class _Compared(NamedTuple):
         return 2 * (self.true & self.predicted).total() / total if total else 1.0
 
     def n_crossing(self) -> int:
-        """Return how many predicted constituents cross a true one."""
+        """Return the number of predicted constituents that cross a true one."""
         if not self.true or not self.predicted:
             return 0
         predicted = _without_labels(self.predicted)
@@ -87,7 +87,7 @@ class _Compared(NamedTuple):
 
 
 def _counted(brackets: list[Constituent], positions: list[int], ignored: frozenset[str]) -> Counter[Constituent]:
-    """Return the constituents that count and hold words that do, by their positions among these words."""
+    """Return the scored constituents with scored words, by their positions among these words."""
     found = (Constituent(one.label, positions[one.start], positions[one.end]) for one in brackets)
     return Counter(one for one in found if one.label not in ignored and one.start < one.end)
 
@@ -119,7 +119,7 @@ def _compare(
 
 
 def _without_labels(brackets: Counter[Constituent]) -> Counter[tuple[int, int]]:
-    """Return how often each pair of ends occurs."""
+    """Return the count of each pair of ends."""
     ends: Counter[tuple[int, int]] = Counter()
     for (_, start, end), n in brackets.items():
         ends[start, end] += n
@@ -146,11 +146,11 @@ def parse_scores(
     ignored_labels: Collection[str] = ROOT_LABELS,
     ignored_tags: Collection[str] = (),
 ) -> ParseScores:
-    """Compare predicted trees with the true ones; a constituent counts if its label and both its ends are right.
+    """Compare predicted trees with the true ones; a constituent is correct if its label and both its ends are.
 
     Precision is n_correct / n_predicted, recall n_correct / n_true and F1 = 2 n_correct / (n_true + n_predicted),
-    over the constituents of all sentences. Preterminals are no constituents: they make the accuracy of tags. A
-    constituent that is there twice, as in (NP (NP …)), counts twice.
+    over the constituents of all sentences. Preterminals are not constituents, but determine the accuracy of tags. A
+    constituent that occurs twice, as in (NP (NP …)), counts twice.
 
     Parameters
     ----------
@@ -159,17 +159,17 @@ def parse_scores(
     ignored_labels : collection of str, default=("TOP", "ROOT", "S1", "")
         Labels of constituents that do not count.
     ignored_tags : collection of str, default=()
-        Tags in the truth of words, such as punctuation, that are taken out of both trees before they are compared.
+        True tags of words, such as punctuation, that are removed from both trees before they are compared.
 
     Returns
     -------
     ParseScores
-        The scores over all constituents and for each label.
+        The scores over all constituents and per label.
 
     Raises
     ------
     InputError
-        If the numbers of trees or words differ, or a word stands beside other children of a node.
+        If the numbers of trees or words differ, or a word has siblings.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def parse_counts(
     ignored_labels: Collection[str] = ROOT_LABELS,
     ignored_tags: Collection[str] = (),
 ) -> NDArray[np.int64]:
-    """Return how many labelled constituents of each sentence are true, predicted and both, as paired tests want it.
+    """Return the numbers of true, predicted and correct labelled constituents per sentence, for paired tests.
 
     Parameters
     ----------
@@ -240,6 +240,6 @@ def parse_f1(
     Returns
     -------
     array of shape (n,)
-        2 n_correct / (n_true + n_predicted) of each sentence, and 1 where neither tree has a constituent.
+        2 n_correct / (n_true + n_predicted) of each sentence, and 1 if neither tree has a constituent.
     """
     return np.array([one.f1() for one in _compare(true, predicted, ignored_labels, ignored_tags)], dtype=np.float64)

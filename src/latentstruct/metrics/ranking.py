@@ -1,7 +1,7 @@
 """Quality of rankings: precision and NDCG of the first k documents, average precision.
 
-Documents with equal scores have no order of their own. Every measure here is its exact mean over all orders of tied
-documents, so that the order of a file never counts.
+Documents with equal scores have no order. Every measure here is its exact mean over all orders of tied
+documents, so that the order of a file has no effect.
 """
 
 from collections.abc import Sequence
@@ -45,16 +45,16 @@ def _expected_at_ranks(values: Vector, scores: Vector) -> Vector:
 
 
 def precision_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the share of relevant documents among the first k.
+    """Return the fraction of relevant documents among the first k.
 
     Parameters
     ----------
     y : array of shape (n,)
         Grades; a document is relevant if its grade is above 0.
     scores : array of shape (n,)
-        Higher is better; tied documents count by their mean over all orders.
+        Higher is better; ties are averaged over all orders.
     k : int
-        How many documents count. A shorter list is filled up with irrelevant ones: the sum is always divided by k.
+        Number of documents. A shorter list is padded with irrelevant ones: the sum is always divided by k.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def precision_at_k(y: Any, scores: Any, k: int) -> float:
 
 
 def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
-    """Return the normalised discounted cumulative gain of the first k: DCG / the best possible DCG.
+    """Return the normalized discounted cumulative gain of the first k: DCG / the best possible DCG.
 
     DCG = Σ_{r ≤ k} (2^{grade of the r-th} − 1) / log₂(1 + r).
 
@@ -75,9 +75,9 @@ def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
     y : array of shape (n,)
         Grades from 0 to 100.
     scores : array of shape (n,)
-        Higher is better; tied documents count by their mean over all orders.
+        Higher is better; ties are averaged over all orders.
     k : int
-        How many documents count.
+        Number of documents.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def ndcg_at_k(y: Any, scores: Any, k: int) -> float:
     Notes
     -----
     The evaluation script of LETOR 3.0 and 4.0 does not discount the second document and divides the r-th by log₂ r;
-    its figures are therefore not comparable with these. It also counts 0 for a query without relevant documents.
+    its figures are therefore not comparable with these. It also gives 0 for a query without relevant documents.
     """
     grades, values = _checked(y, scores)
     beyond = grades[(grades < 0) | (grades > HIGHEST_GRADE)]
@@ -107,7 +107,7 @@ def average_precision(y: Any, scores: Any) -> float:
     y : array of shape (n,)
         Grades; a document is relevant if its grade is above 0.
     scores : array of shape (n,)
-        Higher is better; tied documents count by their mean over all orders.
+        Higher is better; ties are averaged over all orders.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def average_precision(y: Any, scores: Any) -> float:
 
 @dataclass(frozen=True)
 class RankingScores:
-    """Means over all queries, those without relevant documents included.
+    """Means over all queries, including those without relevant documents.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class RankingScores:
     average_precision : float
         MAP.
     n_queries, n_without_relevant : int
-        Queries in all, and those without a relevant document, which count 0 in every mean (as in LETOR).
+        Numbers of all queries and of those without a relevant document, which count 0 in every mean (as in LETOR).
     """
 
     precision: dict[int, float]
@@ -176,12 +176,12 @@ def ranking_scores(
     scores : sequence of n arrays
         Their scores.
     ks : sequence of int, default=(1, 3, 5, 10)
-        How many documents count.
+        Numbers of documents.
 
     Returns
     -------
     RankingScores
-        The means and the number of queries behind them.
+        The means and the numbers of queries.
     """
     check_lists(Y=Y, scores=scores, ks=ks)
     if len(Y) == 0:

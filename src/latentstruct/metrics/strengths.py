@@ -1,27 +1,27 @@
-"""How strong training for a measure must be to compare with a conventional SVM."""
+"""Initial values of C for training with a measure."""
 
 from latentstruct.core.validation import integer, options
 from latentstruct.tasks.measure.task import MEASURES
 
-__all__ = ["comparable_strength"]
+__all__ = ["suggest_C"]
 
 
-def comparable_strength(loss: str, n_examples: int, n_positive: int, k: int | None = None) -> float:
-    """Return the C of `Measure` that weighs a mistake as a conventional SVM with C = 1 does.
+def suggest_C(loss: str, n_examples: int, n_positive: int, k: int | None = None) -> float:
+    """Return the C of `Measure` that is comparable to C = 1 of a conventional SVM.
 
-    A conventional SVM minimises ½‖u‖² + Σ_i hinge(y_i u·x_i). Where a wrong label costs about δ of the measure and
+    A conventional SVM minimizes ½‖u‖² + Σ_i hinge(y_i u·x_i). If a wrong label costs about δ of the measure and
     moves the mean features by 1/n, the margin of the measure is nδ times that of the hinge: with w = nδ u,
-    ½‖w‖² + C·δ Σ_i hinge is n²δ² (½‖u‖² + C/(n²δ) Σ_i hinge), so that C = n²δ compares with 1. Measures of the order
+    ½‖w‖² + C·δ Σ_i hinge is n²δ² (½‖u‖² + C/(n²δ) Σ_i hinge), so that C = n²δ is comparable to 1. Measures of the order
     of pairs have features of pairs, each with the same weight as in the loss; a positive example then weighs C/n₊.
 
     Parameters
     ----------
     loss : str
-        A loss that `Measure` knows by name.
+        Name of a loss of `Measure`.
     n_examples, n_positive : int
         n, and n₊ ≥ 1.
     k : int, optional
-        How many examples ``"precision@k"`` looks at.
+        Number of examples of ``"precision@k"``.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Shards on the workers of a Dask cluster, which are built there again when a worker dies."""
+"""Shards on the workers of a Dask cluster. The shards of a worker that dies are rebuilt on another."""
 
 import asyncio
 import time
@@ -11,31 +11,31 @@ from latentstruct.core.formatting import show
 from latentstruct.core.protocols import Task
 from latentstruct.core.validation import options
 from latentstruct.exceptions import Description, InputError, missing_package
-from latentstruct.parallel.dask_transport import Held, StoredRecipe
+from latentstruct.parallel.dask_transport import StoredRecipe, WorkerHandle
 from latentstruct.parallel.shards import Function, block_length, places_of_blocks
 from latentstruct.parallel.threads import available_cores, one_blas_thread
 from latentstruct.planes.plane import Plane
 from latentstruct.planes.summation import add_up, group_size
 
 ATTEMPTS = 4
-"""How many times a question is put while no answer comes of it. Dask itself moves a task to other workers thrice."""
+"""Attempts without any progress before an error is raised. Dask itself moves a task to other workers three times."""
 PATIENCE = 60.0
-"""Seconds without any worker, or without the scheduler, after which training is given up."""
+"""Seconds without any worker, or without the scheduler, after which training fails."""
 POLL = 0.5
 CONNECT_SECONDS = 10.0
 FETCHED = 4
-"""Sums of workers that are added here; of more, workers add up pairs first."""
+"""Sums of workers that are added here. If there are more, workers add up pairs first."""
 
 
 class AllWorkersGone(Exception):
-    """None is left of the workers that a question was put to."""
+    """No worker that a call was submitted to is left."""
 
 
 class DaskShards:
     """Shards on the workers of a Dask cluster.
 
-    What it takes to build a shard is kept by the scheduler, so that a shard whose worker died is built by another one;
-    answers that were lost are asked for again.
+    The scheduler keeps the recipe of each shard, so that another worker rebuilds a shard whose worker died. Calls whose
+    results were lost are repeated.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class DaskShards:
     task : Task
         A task that has learned its data.
     recipes : sequence of callable
-        What makes the batch of each shard, called with the task on a worker, or a `StoredRecipe`; each has an
+        Functions that make the batch of a shard, called with the task on a worker, or `StoredRecipe`; each has an
         attribute ``n_examples``.
     """
 
@@ -64,7 +64,7 @@ class DaskShards:
         self._check_workers()
 
     def close(self) -> None:
-        """Let the workers forget the shards."""
+        """Release the shards on the workers."""
         self._sent, self._batches = None, [None] * len(self.recipes)
 
     def map(
@@ -74,7 +74,7 @@ class DaskShards:
         own: Sequence[tuple[Any, ...]] | None = None,
         chosen: Sequence[int] | None = None,
     ) -> list[Any]:
-        """Return the answers in the order of the shards."""
+        """Return the results in the order of the shards."""
         answers = self._ask(lambda: self._submit_blocks(_listed, function, shared, own, chosen))
         return [value for answer in answers for value in answer.value]
 
@@ -85,7 +85,7 @@ class DaskShards:
         own: Sequence[tuple[Any, ...]] | None = None,
         chosen: Sequence[int] | None = None,
     ) -> Plane:
-        """Return the sum of answers that are planes; a worker adds up those of its shards."""
+        """Return the sum of results that are planes. A worker adds up those of its shards."""
 
         def submit() -> list[Any]:
             left = self._submit_blocks(_summed, function, shared, own, chosen)
@@ -104,40 +104,40 @@ class DaskShards:
         own: Sequence[tuple[Any, ...]] | None,
         chosen: Sequence[int] | None,
     ) -> list[Any]:
-        """Ask for the answers of blocks of shards, each collected where the shards are."""
+        """Submit the calls for blocks of shards. Results of a block are collected on its worker."""
         self._build()
-        asked = list(range(len(self.sizes))) if chosen is None else list(chosen)
-        size = group_size(len(asked))
-        # All shards of a block are in one place; of some shards only the consecutive ones are likely to be.
-        length = self._length if len(asked) == len(self.sizes) else size
-        # What all shards are asked is sent once, as a task: the scheduler can give it to other workers again.
-        question = self._submit(self._homes[asked[0]], _same, Held(shared))
+        selected = list(range(len(self.sizes))) if chosen is None else list(chosen)
+        size = group_size(len(selected))
+        # All shards of a block are on one worker. Of a selection only consecutive shards are likely to be.
+        length = self._length if len(selected) == len(self.sizes) else size
+        # Arguments that all shards share are sent once, as a task: the scheduler can send it to other workers again.
+        arguments = self._submit(self._homes[selected[0]], _same, WorkerHandle(shared))
         blocks = []
-        for start in range(0, len(asked), length):
-            block = asked[start : start + length]
-            shares = Held([()] * len(block) if own is None else list(own[start : start + length]))
+        for start in range(0, len(selected), length):
+            block = selected[start : start + length]
+            shares = WorkerHandle([()] * len(block) if own is None else list(own[start : start + length]))
             batches = [self._batches[k] for k in block]
             blocks.append(
-                self._submit(self._homes[block[0]], collect, function, size, self._sent, question, shares, *batches)
+                self._submit(self._homes[block[0]], collect, function, size, self._sent, arguments, shares, *batches)
             )
         return blocks
 
     def _build(self) -> None:
-        """Ask for the shards that were never built, or were lost with all that the scheduler knew of them."""
+        """Submit the shards that were never built, or were lost together with their recipes."""
         from latentstruct import __version__
 
         self._find_homes()
         if _is_lost(self._sent):
-            self._sent = self._submit(self._homes[0], _same, Held(self.task))
+            self._sent = self._submit(self._homes[0], _same, WorkerHandle(self.task))
         for k, recipe in enumerate(self.recipes):
             if _is_lost(self._batches[k]):
-                self._batches[k] = self._submit(self._homes[k], _built, Held(recipe), self._sent, __version__)
+                self._batches[k] = self._submit(self._homes[k], _built, WorkerHandle(recipe), self._sent, __version__)
 
     def _find_homes(self) -> None:
-        """Spread the shards over the workers there are, consecutive ones together; few move when a worker dies."""
+        """Spread the shards over the workers, consecutive ones together. Few move when a worker dies."""
         threads = self._threads_of_workers()
         if not threads.keys() & set(self._workers):
-            # The scheduler does not give tasks with a home to newcomers if for a moment there was no worker at all.
+            # The scheduler assigns no task with a home to new workers if at some moment there was no worker at all.
             self.close()
         newcomers = [worker for worker in threads if worker not in self._workers]
         survivors = [worker if worker in threads or not newcomers else newcomers.pop() for worker in self._workers]
@@ -152,28 +152,28 @@ class DaskShards:
             self._homes = [None] * n_shards
 
     def _all_in_one_place(self, workers: Iterable[str]) -> bool:
-        """Tell whether the scheduler and all workers have the same host, so that who reaches one reaches all."""
+        """Return whether the scheduler and all workers have the same host, so that all of them can be reached."""
         from distributed.comm import get_address_host
 
         return len({get_address_host(address) for address in (self.client.scheduler.address, *workers)}) == 1
 
     def _submit(self, home: str | None, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Submit a task, to a worker where there is reason to; it may die before, and another one do it then."""
+        """Submit a task, with a preferred worker if there is one. Another worker runs it if that one dies."""
         with warnings.catch_warnings():
-            # Examples are sent once, and weights anew in each round, however many there are.
+            # Examples are sent once, weights in each iteration, whatever their size.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             where = {} if home is None else {"workers": [home], "allow_other_workers": True}
             return self.client.submit(function, *arguments, pure=False, **where)
 
     def _ask(self, submit: Callable[[], list[Any]]) -> list[Any]:
-        """Return the answers to what is submitted, which is done again while answers are lost."""
+        """Return the results of what is submitted. It is submitted again while results are lost."""
         lost = _losses()
         for attempt in range(ATTEMPTS):
             self._require_connection()
-            asked: list[Any] = []
+            futures: list[Any] = []
             try:
-                asked = submit()
-                return self._awaited(self.client.gather(asked, direct=self._direct, asynchronous=True))
+                futures = submit()
+                return self._awaited(self.client.gather(futures, direct=self._direct, asynchronous=True))
             except lost as error:
                 if attempt == ATTEMPTS - 1:
                     raise InputError(
@@ -183,13 +183,13 @@ class DaskShards:
                         "See the logs of the workers. Give them more memory if they ran out of it.",
                     ) from error
             except BaseException:
-                # Ctrl-C, or an error of the task: nobody waits for the other answers.
-                self._cancel(asked)
+                # Ctrl-C, or an error of the task: the other results are not needed.
+                self._cancel(futures)
                 raise
         raise AssertionError
 
     def _awaited(self, waited_for: Any) -> Any:
-        """Wait for a coroutine of the client while there are workers that may do it."""
+        """Wait for a coroutine of the client while there are workers."""
         running = asyncio.run_coroutine_threadsafe(_as_coroutine(waited_for), self.client.loop.asyncio_loop)
         alone_since: float | None = None
         try:
@@ -218,7 +218,7 @@ class DaskShards:
             running.cancel()
 
     def _threads_of_workers(self) -> dict[str, int]:
-        """Return how many threads each worker has, nothing while the scheduler cannot be reached."""
+        """Return the number of threads of each worker; empty while the scheduler cannot be reached."""
         if self.client.status != "running":
             return {}
         try:
@@ -236,7 +236,7 @@ class DaskShards:
             )
 
     def _cancel(self, futures: list[Any]) -> None:
-        """Cancel what was asked, where there is somebody to tell."""
+        """Cancel submitted tasks if the client is connected."""
         if futures and self.client.status == "running":
             self.client.cancel(futures)
 
@@ -247,13 +247,13 @@ class DaskShards:
         self._require_connection()
         found = self._awaited(self.client.run(_version, on_error="return", asynchronous=True))
         for worker, version in found.items():
-            # A worker that dies is none, whether it does so now or later.
+            # A worker that dies now or later is no error.
             if not isinstance(version, OSError) and version != __version__:
                 raise _other_version(worker, version)
 
     def _address(self) -> str:
         scheduler = getattr(self.client, "scheduler", None)
-        return getattr(scheduler, "address", "an address that is not known any more")
+        return getattr(scheduler, "address", "an unknown address")
 
 
 async def _as_coroutine(waited_for: Any) -> Any:
@@ -261,7 +261,7 @@ async def _as_coroutine(waited_for: Any) -> Any:
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """Return the errors that say that an answer was lost, and nothing about the question."""
+    """Return the errors that mean that a result was lost, rather than that a call failed."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -293,11 +293,11 @@ def _version() -> str:
     return __version__
 
 
-def _same(held: Held) -> Held:
+def _same(held: WorkerHandle) -> WorkerHandle:
     return held
 
 
-def _built(recipe: Held, task: Held, version: str) -> Held:
+def _built(recipe: WorkerHandle, task: WorkerHandle, version: str) -> WorkerHandle:
     from latentstruct import __version__
 
     if version != __version__:
@@ -311,41 +311,42 @@ def _built(recipe: Held, task: Held, version: str) -> Held:
     if isinstance(made, StoredRecipe):
         made.batch_for(task)
         return recipe
-    return Held(made(task.value))
+    return WorkerHandle(made(task.value))
 
 
-def _listed(function: Function, size: int, task: Held, question: Held, shares: Held, *batches: Held) -> Held:
-    return Held(list(_answers(function, task, question, shares, batches)))
+def _listed(function: Function, size: int, *handles: WorkerHandle) -> WorkerHandle:
+    return WorkerHandle(list(_results(function, handles)))
 
 
-def _summed(function: Function, size: int, task: Held, question: Held, shares: Held, *batches: Held) -> Held:
-    return Held(add_up(_answers(function, task, question, shares, batches), len(batches), size, ours=True))
+def _summed(function: Function, size: int, *handles: WorkerHandle) -> WorkerHandle:
+    return WorkerHandle(add_up(_results(function, handles), len(handles) - 3, size, ours=True))
 
 
-def _answers(function: Function, task: Held, question: Held, shares: Held, batches: Sequence[Held]) -> Iterator[Any]:
-    """Give the answers of shards, one after the other."""
-    # Each worker has threads of its own, and so have its neighbours: those of BLAS would wait for each other.
+def _results(function: Function, handles: Sequence[WorkerHandle]) -> Iterator[Any]:
+    """Yield the results of shards, given the handles of task, shared and own arguments, and batches."""
+    task, arguments, shares, *batches = handles
+    # Each worker has threads of its own. Those of BLAS would wait for each other.
     with one_blas_thread():
         for batch, own in zip(batches, shares.value, strict=True):
             examples = batch.value
             if isinstance(examples, StoredRecipe):
                 examples = examples.batch_for(task)
-            yield function(task.value, examples, *question.value, *own)
+            yield function(task.value, examples, *arguments.value, *own)
 
 
-def _added(first: Held, *second: Held) -> Held:
-    return Held(add_up([held.value for held in (first, *second)], 1 + len(second), 2))
+def _added(first: WorkerHandle, *second: WorkerHandle) -> WorkerHandle:
+    return WorkerHandle(add_up([held.value for held in (first, *second)], 1 + len(second), 2))
 
 
 @contextmanager
 def opened(executor: Any) -> Iterator[Any]:
-    """Give the client that an executor stands for; close what was made for it.
+    """Yield the client of an executor, and close what was created for it.
 
     Parameters
     ----------
     executor : "dask" or distributed.Client
         A client is used as it is. "dask" is the client of this process, or of the worker this runs on; without any, a
-        cluster on this machine with one worker for each core, closed in the end.
+        cluster on this machine with one worker per core, closed at the end.
     """
     distributed = _import_distributed(executor)
     if isinstance(executor, distributed.Client):
@@ -356,7 +357,7 @@ def opened(executor: Any) -> Iterator[Any]:
     if not (isinstance(executor, str) and executor == "dask"):
         raise InputError("executor", executor, "'dask', 'local', a distributed.Client or None")
     if _in_dask_task(distributed):
-        # Its thread is given back while it waits, else two such tasks would wait for each other.
+        # The thread is released while it waits; otherwise two such tasks would wait for each other.
         with distributed.worker_client() as client:
             yield client
         return
@@ -387,19 +388,19 @@ def _in_dask_task(distributed: Any) -> bool:
 
 
 def connect(executor: str | None, scheduler: str | None) -> Any:
-    """Return what estimators take as `executor`, of the words that somebody types.
+    """Return the `executor` of estimators for options of the command line.
 
     Parameters
     ----------
     executor : "dask" or None
         None is this process.
     scheduler : str, optional
-        Address of a Dask scheduler, such as tcp://host:8786; a cluster on this machine without it.
+        Address of a Dask scheduler, such as tcp://host:8786. Without it, a cluster on this machine is started.
 
     Returns
     -------
     "dask", distributed.Client or None
-        A client is to be closed by who asked for it.
+        The caller must close a client.
     """
     if executor is None and scheduler is not None:
         raise InputError("executor", executor, "'dask' if `scheduler` is given")

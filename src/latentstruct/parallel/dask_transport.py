@@ -1,4 +1,4 @@
-"""Values on the workers of a cluster, and examples that these open themselves."""
+"""Values on the workers of a cluster, and stored examples that workers open."""
 
 import pickle
 import threading
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 ALIGNMENT = 16
-"""Bytes at whose multiples arrays begin."""
+"""Alignment of arrays in bytes."""
 
 _UNPICKLING = threading.RLock()
 
 
-class Held:
-    """A value on a worker, which tells Dask its true size and travels as a copy that may be written to.
+class WorkerHandle:
+    """A value on a worker. It reports its true size to Dask and is unpickled into writable memory.
 
-    Dask takes objects of unknown kinds for small, and would carry a whole shard to where the weights are. What was sent
-    is made a value when it is first asked for: the scheduler only hands it on, and an error is one of the question.
+    Dask assumes that objects of unknown types are small, and would move a whole shard to the weights. A received value
+    is unpickled at its first use: the scheduler only forwards it, and errors are raised by the call that uses it.
     """
 
     def __init__(self, value: Any, n_bytes: int | None = None) -> None:
@@ -48,20 +48,20 @@ class Held:
             pickled, received = self._sent
             again = [pickle.PickleBuffer(buffer) if protocol >= 5 else bytes(buffer) for buffer in received]
             return _hold_again, (pickled, again, self.n_bytes)
-        # Arrays are sent beside the pickle, from where they are; only what the scheduler hands on is copied into it.
+        # Arrays are sent out of band, without a copy. Only what the scheduler forwards is copied into the pickle.
         buffers: list[Any] = []
         beside = {"protocol": 5, "buffer_callback": buffers.append} if protocol >= 5 else {}
         return _hold_again, (cloudpickle.dumps(self.value, **beside), buffers, self.n_bytes)
 
 
-def _hold_again(pickled: bytes, buffers: list[Any], n_bytes: int) -> Held:
-    held = Held(None, n_bytes)
+def _hold_again(pickled: bytes, buffers: list[Any], n_bytes: int) -> WorkerHandle:
+    held = WorkerHandle(None, n_bytes)
     held._sent = pickled, buffers
     return held
 
 
 def _own_memory(buffer: Any) -> Any:
-    """Return a buffer that may be written to and begins where a number may, as kernels were compiled for such."""
+    """Return a writable and aligned buffer, as kernels need it."""
     array = np.frombuffer(buffer, dtype=np.uint8)
     if array.flags.writeable and array.ctypes.data % ALIGNMENT == 0:
         return buffer
@@ -79,14 +79,14 @@ def _n_bytes(value: Any) -> int:
 
 @dataclass
 class StoredRecipe:
-    """A shard of stored data, which a worker opens itself; it stays in its file, so that Dask need not make room."""
+    """A shard of stored data that a worker opens. It stays in its file, so that it uses no memory of Dask."""
 
     data: Any
     number: int
     n_examples: int
 
-    def batch_for(self, task: Held) -> Any:
-        """Return the batch for a task, of which so many bytes stay open for it as the data say."""
+    def batch_for(self, task: WorkerHandle) -> Any:
+        """Return the batch for a task. The data limit how many bytes of batches stay open."""
         with _UNPICKLING:
             if self.data.digest not in task.opened:
                 task.opened[self.data.digest] = self.data.batches_for(task.value)
@@ -94,5 +94,5 @@ class StoredRecipe:
 
 
 def stored_recipes(data: Any) -> list[StoredRecipe]:
-    """Return the recipes of the shards of `ShardedData`, in a folder that workers find by the same name."""
+    """Return the recipes of the shards of `ShardedData`, in a folder with the same path on all workers."""
     return [StoredRecipe(data, number, size) for number, size in enumerate(data.sizes)]

@@ -1,4 +1,4 @@
-"""Examples in shards, in this process or elsewhere: the sides of an objective are known by sums over whole shards."""
+"""Examples in shards, in this process or elsewhere. The sides of an objective are sums over whole shards."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,40 +13,40 @@ from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_length
-from latentstruct.parallel.threads import pieces, thread_fold
+from latentstruct.parallel.threads import chunk_by_work, thread_fold
 from latentstruct.planes.plane import Plane, checked_planes
 from latentstruct.planes.summation import MOST_GROUPS, PlaneTree, group_size
 
 LEAST_SHARDS, MOST_SHARDS = 8, MOST_GROUPS
-"""Shards that data in memory are cut into where the work is unknown, whatever the number of workers."""
+"""Number of shards of data in memory if the work is unknown, whatever the number of workers."""
 LENGTH_OF_SHARD = 20_000
-"""Tokens, letters or other parts of its examples that a shard has at least, within these limits."""
+"""Minimum number of tokens, letters or other parts of the examples of a shard, within these limits."""
 IMBALANCE = 0.25
-"""By how much more than its share of the shards a worker may have to do."""
+"""Largest ratio of a worker's number of shards to the mean."""
 
 Function = Callable[..., Any]
-"""A function of a module, called with the task, the batch of a shard, and the arguments of a call."""
+"""A function of a module, called with the task, the batch of a shard, and further arguments."""
 
 
 @runtime_checkable
 class Shards(Protocol):
-    """Labelled examples in shards, each of them a batch of the task, wherever it is.
+    """Labelled examples in shards, each of them a batch of the task, in any process.
 
-    Functions are those of a module, since they may have to be found by their names elsewhere. They are called as
-    ``function(task, batch, *shared, *own[k])`` for each shard k, or for the `chosen` shards only, of which `own` then
-    has one tuple each.
+    Functions must be importable by name, because other processes may call them. They are called as
+    ``function(task, batch, *shared, *own[k])`` for each shard k, or for the `chosen` shards only. Then `own` has
+    one tuple per chosen shard.
 
     Attributes
     ----------
     task : Task
         The task that has learned its data.
     sizes : list of int
-        How many examples each shard has.
+        Number of examples of each shard.
     n_examples : int
-        How many there are in all.
+        Number of all examples.
     divided : bool
-        Whether the examples of a shard are divided among threads in turn, as where a shard is a large file. Others are
-        asked as a whole: then sums are those of a batch that is cut at the same bounds, to the last bit.
+        Whether the examples of a shard are divided among threads, as for shards in large files. Otherwise a
+        shard is one chunk, and sums are those of one batch with the same chunk bounds, bit for bit.
     """
 
     task: Task
@@ -61,7 +61,7 @@ class Shards(Protocol):
         own: Sequence[tuple[Any, ...]] | None = None,
         chosen: Sequence[int] | None = None,
     ) -> list[Any]:
-        """Return the answers in the order of the shards."""
+        """Return the results in the order of the shards."""
 
     def summed(
         self,
@@ -70,25 +70,25 @@ class Shards(Protocol):
         own: Sequence[tuple[Any, ...]] | None = None,
         chosen: Sequence[int] | None = None,
     ) -> Plane:
-        """Return the sum of answers that are planes made for this call, added as `add_up` does it."""
+        """Return the sum of results that are planes made for this call, added as in `add_up`."""
 
 
 class LocalShards:
-    """Shards whose batches are in this process, or are opened here one after the other.
+    """Shards whose batches are in this process, or are opened in it.
 
     Parameters
     ----------
     task : Task
         A task that has learned its data.
     batches : sequence of Batch
-        One for each shard; a lazy sequence may open a batch when it is asked for.
+        One per shard. A lazy sequence may open a batch when it is accessed.
     sizes : sequence of int, optional
-        How many examples each has, where the batches need not be opened to know.
+        Number of examples of each, if known without opening the batches.
     divided : bool
         See `Shards`.
     shared : bool
-        Whether threads share shards that are not divided, several of which are then open at a time. The task must
-        allow for it; Python functions of users do not.
+        Whether threads share shards that are not divided, so that several are open at a time. The task must
+        be thread-safe; Python functions of users are not.
     """
 
     labelled = True
@@ -112,7 +112,7 @@ class LocalShards:
         own: Sequence[tuple[Any, ...]] | None = None,
         chosen: Sequence[int] | None = None,
     ) -> list[Any]:
-        """Return the answers in the order of the shards."""
+        """Return the results in the order of the shards."""
         answers: list[Any] = []
         self._ask(function, shared, own, chosen, 1, answers.append)
         return answers
@@ -125,7 +125,7 @@ class LocalShards:
         chosen: Sequence[int] | None = None,
         n_jobs: int = 1,
     ) -> Plane:
-        """Return the sum of answers that are planes, worked out by up to `n_jobs` threads."""
+        """Return the sum of results that are planes, computed by up to `n_jobs` threads."""
         tree = PlaneTree(group_size(len(self.sizes if chosen is None else chosen)))
         self._ask(function, shared, own, chosen, n_jobs, tree.add)
         return tree.total()
@@ -139,40 +139,40 @@ class LocalShards:
         n_jobs: int,
         take: Callable[[Any], None],
     ) -> None:
-        """Hand the answers to `take`, in the order of the shards."""
-        asked = range(len(self.sizes)) if chosen is None else chosen
+        """Pass the results to `take`, in the order of the shards."""
+        selected = range(len(self.sizes)) if chosen is None else chosen
 
-        def answer(place: int) -> Any:
-            return function(self.task, self.batches[asked[place]], *shared, *(() if own is None else own[place]))
+        def call(place: int) -> Any:
+            return function(self.task, self.batches[selected[place]], *shared, *(() if own is None else own[place]))
 
-        thread_fold(answer, range(len(asked)), take, n_jobs)
+        thread_fold(call, range(len(selected)), take, n_jobs)
 
 
-def block_length(n_answers: int, n_parts: int) -> int:
-    """Return how many answers are summed in one place, so that as many places as there are have about as much to do.
+def block_length(n_results: int, n_parts: int) -> int:
+    """Return how many results are summed in one place, so that the work is balanced among the places.
 
-    Blocks are whole nodes of the tree of `add_up`, as large as they can be; consecutive ones are in the same place.
+    Blocks are whole nodes of the tree of `add_up`, as large as they can be; consecutive blocks share a place.
     """
-    least = length = group_size(n_answers)
-    while length < n_answers:
+    least = length = group_size(n_results)
+    while length < n_results:
         length *= 2
-    fair = (1 + IMBALANCE) * n_answers / n_parts
-    while length > least and np.bincount(places_of_blocks(n_answers, length, n_parts)).max() > fair:
+    fair = (1 + IMBALANCE) * n_results / n_parts
+    while length > least and np.bincount(places_of_blocks(n_results, length, n_parts)).max() > fair:
         length //= 2
     return length
 
 
-def places_of_blocks(n_answers: int, length: int, n_places: int) -> Indices:
-    """Return the place of each answer, where blocks of this length are spread evenly over places."""
-    n_blocks = -(-n_answers // length)
-    return np.arange(n_answers) // length * n_places // n_blocks
+def places_of_blocks(n_results: int, length: int, n_places: int) -> Indices:
+    """Return the place of each result if blocks of this length are spread evenly over places."""
+    n_blocks = -(-n_results // length)
+    return np.arange(n_results) // length * n_places // n_blocks
 
 
 def shard_bounds(side: TaskOracle, X: Any) -> Indices:
-    """Return the bounds 0 = b_0 < b_1 < … = n that examples in memory are cut at, told by task and data alone.
+    """Return the bounds 0 = b_0 < b_1 < … = n of shards in memory. They depend on task and data only.
 
-    Shards are of about equal work; small data are one. Where the task does not tell its work, as one in Python, an
-    example counts as long as it is, where examples are listed and have a length, else as one.
+    Shards have about equal work; small data are one shard. If the work of a task is unknown, as in Python, an
+    example counts by its length if it has one, otherwise as 1.
 
     Parameters
     ----------
@@ -182,17 +182,17 @@ def shard_bounds(side: TaskOracle, X: Any) -> Indices:
         The examples.
     """
     if side.shared:
-        return pieces(side.work, side.least_summed)
+        return chunk_by_work(side.work, side.least_summed)
     n = length_of(X)
     done = np.cumsum(np.ones(n) if hasattr(X, "shape") else [1.0 + length_of(x) for x in X])
-    # A power of two comes out even among two or four workers, and in pairs.
+    # A power of two divides evenly among two or four workers.
     wanted = min(n, 2 ** int(log2(np.clip(done[-1] / LENGTH_OF_SHARD, LEAST_SHARDS, MOST_SHARDS))))
     ends = np.searchsorted(done, done[-1] * np.arange(1, wanted) / wanted) + 1
     return np.unique(np.concatenate([[0], np.minimum(ends, n), [n]]))
 
 
 def length_of(items: Any) -> int:
-    """Return how many items a collection or the rows of a matrix are; 1 for anything else."""
+    """Return the number of items of a collection or rows of a matrix; 1 for anything else."""
     if hasattr(items, "shape"):
         return int(items.shape[0]) if len(items.shape) else 1
     return len(items) if hasattr(items, "__len__") else 1
@@ -205,13 +205,13 @@ def part_of(items: Any, begin: int, end: int) -> Any:
     try:
         return items[begin:end]
     except TypeError:
-        # A collection of the user's own need not know slices.
+        # A collection type of the user need not support slices.
         return [items[k] for k in range(begin, end)]
 
 
 @dataclass(frozen=True)
 class DataRecipe:
-    """Examples that are sent to where they are to be, and prepared there."""
+    """Examples that are sent to a worker and prepared there."""
 
     X: Any
     Y: Any
@@ -223,7 +223,7 @@ class DataRecipe:
 
 
 def data_recipes(X: Any, Y: Any, bounds: Indices) -> list[DataRecipe]:
-    """Cut examples into recipes of shards."""
+    """Return the recipes of shards of examples."""
     return [
         DataRecipe(part_of(X, begin, end), part_of(Y, begin, end), end - begin)
         for begin, end in pairwise(bounds.tolist())
@@ -234,7 +234,7 @@ def data_recipes(X: Any, Y: Any, bounds: Indices) -> list[DataRecipe]:
 class ShardedOracle(BaseOracle):
     """One mode of a task on examples in shards, with the examples' weights c_i.
 
-    It has no planes of single examples, only sums: those of all examples, and of some.
+    Planes of single examples are not available, only sums over all or some of them.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class ShardedOracle(BaseOracle):
     temperature : Temperature
         ε_y and ε_h.
     n_jobs : int
-        Threads that ask shards in this process; elsewhere each has one.
+        Number of threads for shards in this process. Elsewhere each shard has one.
     """
 
     shards: Any
@@ -274,7 +274,7 @@ class ShardedOracle(BaseOracle):
 
     @property
     def half_smooth(self) -> bool:  # type: ignore[override]
-        """Whether one of outputs and latents is pooled softly and the other one maximised."""
+        """Whether one of outputs and latents is pooled softly and the other one maximized."""
         return self._side.half_smooth
 
     def smoothed(self, output_temperature: float) -> "ShardedOracle":
@@ -301,12 +301,12 @@ class ShardedOracle(BaseOracle):
         starts = np.cumsum([0, *self.shards.sizes])
         places = np.searchsorted(starts, rows, side="right") - 1
         chosen = np.unique(places)
-        asked = [rows[places == k] for k in chosen]
-        own = [(part - starts[k], short_weights(self.weights[part])) for k, part in zip(chosen, asked, strict=True)]
+        selected = [rows[places == k] for k in chosen]
+        own = [(part - starts[k], short_weights(self.weights[part])) for k, part in zip(chosen, selected, strict=True)]
         return self.shards.summed(_part_total, (w, self.mode, self.temperature), own, chosen.tolist())
 
     def latents_total(self, latents: Sequence[Any]) -> Plane:
-        """Return the weighted sum of the planes of given latents, one for each example."""
+        """Return the weighted sum of the planes of given latents, one per example."""
         own = [
             (short_weights(weights), part)
             for weights, part in zip(self._parts(self.weights), self._parts(latents), strict=True)
@@ -321,13 +321,13 @@ class ShardedOracle(BaseOracle):
 
 @dataclass
 class ShardedTruth(FixedTotal):
-    """The linear side of known outputs in shards: its sum is known, and sums of some examples are asked for."""
+    """The linear side of known outputs in shards: its sum is known, sums over some examples are computed."""
 
     side: Any = None
     divisible = True
 
     def part_total(self, w: Vector, rows: Indices) -> Plane:
-        """Return the weighted sum of the planes of the asked examples."""
+        """Return the weighted sum of the planes of the selected examples."""
         return self.side.part_total(w, rows)
 
 
@@ -337,7 +337,7 @@ def sharded_truth(clamped: ShardedOracle) -> ShardedTruth:
 
 
 def short_weights(weights: Vector) -> Any:
-    """Return the weights of a shard, as one number if they are all the same."""
+    """Return the weights of a shard, as one number if all are equal."""
     return float(weights[0]) if len(weights) and (weights == weights[0]).all() else weights
 
 

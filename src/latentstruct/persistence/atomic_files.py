@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from latentstruct.exceptions import Description, InputError
+from latentstruct.exceptions import Description, FormatError
 
 PREFIX, SUFFIX = ".latentstruct-", ".part"
 """Start of the names of temporary files and locks, and end of those of temporary files."""
@@ -28,7 +28,7 @@ def is_temporary(name: str) -> bool:
 
 
 def replace_files(contents: Mapping[Path, Iterable[Any]]) -> None:
-    """Write files, each of which appears complete. None is replaced unless all could be written.
+    """Write files so that each appears complete. None is replaced unless all could be written.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def write_output(path: str | os.PathLike[str], data: bytes) -> None:
 
     Raises
     ------
-    InputError
+    FormatError
         If the file cannot be written. An existing file is then unchanged.
     """
     target = Path(os.path.realpath(path))
@@ -78,17 +78,17 @@ def write_output(path: str | os.PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def output_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Convert errors of the file system to an InputError that names the output."""
+    """Convert errors of the file system to a FormatError of the output."""
     try:
         yield
     except OSError as error:
         raise output_error(path, error) from error
 
 
-def output_error(path: str | os.PathLike[str], error: OSError, consequence: str = "") -> InputError:
+def output_error(path: str | os.PathLike[str], error: OSError, consequence: str = "") -> FormatError:
     """Return the error of an output that cannot be written."""
     got = Description(f"{error.strerror or error}{consequence}")
-    return InputError(os.fspath(path), got, "a writable path on a disk with free space")
+    return FormatError(path, got, "a writable path on a disk with free space")
 
 
 def probe_folder(folder: Path) -> None:
@@ -122,13 +122,13 @@ def file_lock(path: Path, wait: bool) -> Iterator[bool]:
     Raises
     ------
     BlockingIOError
-        If another one holds the lock and `wait` is False.
+        If the lock is held elsewhere and `wait` is False.
     """
     while True:
         with open(path, "ab") as file:
             held = _lock(file, wait)
             if held and not is_at(file, path):
-                # The previous holder removed this file when it was done.
+                # The previous holder removed this file when it released the lock.
                 continue
             try:
                 yield held
@@ -143,13 +143,13 @@ def _temporary_file(folder: Path, stack: ExitStack) -> IO[bytes]:
         path = folder / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
         file = stack.enter_context(path.open("xb"))
         _lock(file, wait=True)
-        # It may have been taken for a left-over file before it was locked.
+        # Another process may have removed it as a stale file before it was locked.
         if os.path.lexists(file.name):
             return file
 
 
 def _lock(file: IO[bytes], wait: bool) -> bool:
-    """Lock an open file until it is closed. Return False where there are no such locks."""
+    """Lock an open file until it is closed. Return False if the system has no such locks."""
     try:
         import fcntl
     except ImportError:
@@ -172,7 +172,7 @@ def is_at(file: IO[bytes], path: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Synchronize the names in a folder to the disk, where the system can."""
+    """Synchronize the names in a folder to the disk, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""Checkpoints: a training that was ended from outside goes on from a file, to the same weights bit for bit.
+"""Checkpoints: an interrupted training resumes from a file and reaches the same weights bit for bit.
 
-The file is a safetensors file: arrays by their place in a state tree, all else as text in its header, with a checksum
-over both. It appears whole or not at all, and nothing in it is ever run.
+The file is a safetensors file: arrays by their path in a state tree, all else as text in its header, with a checksum
+over both. It appears complete or not at all, and nothing in it is executed.
 """
 
 import errno
@@ -30,7 +30,7 @@ from latentstruct.persistence.atomic_files import probe_folder, replace_files
 from latentstruct.persistence.state_trees import Tree, checked_dict, join_tree, split_tree
 
 FORMAT, VERSION = "latentstruct-checkpoint", 1
-# Of the shortest checksum.
+# Hexadecimal digits of the shortest checksum.
 CHECKSUM_LETTERS = 32
 NAMES = {
     "bool": "BOOL",
@@ -47,12 +47,12 @@ NAMES = {
 }
 """Types of arrays in safetensors files."""
 LOST = (
-    "the last good one is intact, but the rounds since it was written are lost",
-    "there is no earlier one, so that the rounds so far are lost",
+    "the last good one is intact, but the iterations since it was written are lost",
+    "there is no earlier one, so that the iterations so far are lost",
 )
-"""What a failure to write costs a training that has not ended, with an earlier checkpoint and without."""
+"""What is lost if a checkpoint of a running training cannot be written, with an earlier checkpoint and without."""
 DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""Errors that reading a tree may raise which is not what it should be."""
+"""Errors of reading an invalid tree."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class NestedCheckpointer:
     saved : tree
         State of the inner solver.
     lasting : bool
-        Whether the outer solver ends when the inner one does. If not, only reasons that end both count.
+        Whether the outer solver ends when the inner one does. Otherwise only reasons that end both are passed on.
     """
 
     outer: Checkpointer
@@ -82,7 +82,7 @@ class NestedCheckpointer:
         return self.outer.name
 
     def save(self, make_tree: Callable[[], Tree], ended: str = "") -> None:
-        """Pass the state on."""
+        """Pass the state to the outer checkpointer."""
         self.outer.save(lambda: self.wrap(make_tree()), ended if self.lasting or ended in ENDING_BOTH else "")
 
 
@@ -105,7 +105,7 @@ def task_errors() -> Iterator[None]:
 
 @contextmanager
 def restoring(checkpointer: Checkpointer) -> Iterator[None]:
-    """Turn errors of a state that is not what it should be into one that names the file."""
+    """Convert errors of an invalid state to one that names the file."""
     try:
         yield
     except TaskError as carrier:
@@ -118,31 +118,30 @@ def restoring(checkpointer: Checkpointer) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where the state of a training is kept, and how often.
+    """File and interval for storing the state of a training.
 
-    ``fit(X, Y, checkpoint=path)`` is short for ``fit(X, Y, checkpoint=Checkpoint(path))``. If the file is there, the
-    training goes on from it, and ends with the same weights as one that was never stopped, bit for bit; if not, it
-    begins, and writes it. A file of other data or settings is refused; `max_rounds`, `max_seconds`, `n_jobs`,
-    `executor`, `verbose` and `warm_start` may differ, so that a training which reached a limit goes on with a larger
-    one (`max_rounds` of `SelfPaced` may not: its rounds come before the last one, on all examples). The file stays when
-    training has ended: the same fit then returns at once.
+    ``fit(X, Y, checkpoint=path)`` is short for ``fit(X, Y, checkpoint=Checkpoint(path))``. If the file exists, training
+    resumes from it and ends with the same weights as without the interruption, bit for bit; otherwise training starts
+    and writes it. A file of other data or parameters raises InputError. `max_rounds`, `max_seconds`, `n_jobs`,
+    `executor`, `verbose` and `warm_start` may differ, so that a training that reached a limit continues with a larger
+    one (`max_rounds` of `SelfPaced` may not: its iterations precede the last one, on all examples). The file stays when
+    training has ended: the same fit then returns immediately.
 
-    With several starts the file holds the one that is under way and what those before it have reached. A larger
-    `max_rounds` therefore lets the last start go on, while earlier ones stay as they are, even if they had come to the
-    old limit.
+    With several starts the file holds the current one and the results of those before it. A larger
+    `max_rounds` therefore continues the last start only, even if earlier ones reached the old limit.
 
     Parameters
     ----------
     path : path
         The file; its folder must exist.
     every : float, default=30.0
-        Seconds between two checkpoints at least. One is also written where training ends by itself. After Ctrl-C, which
-        may come in the middle of a round, the last one stays as it is.
+        Minimum seconds between two checkpoints. One is also written when training ends by itself. After Ctrl-C, which
+        may come in the middle of an iteration, the last one is kept.
 
     Notes
     -----
-    A checkpoint that cannot be written, on a full disk for instance, ends the training with `CheckpointError`, and the
-    last good one stays as it was; only where training was over anyway it is a warning, as the model is then ready.
+    A checkpoint that cannot be written, for instance on a full disk, ends the training with `CheckpointError`, and the
+    last good one is kept. If training has already ended, a warning is issued instead, because the model is complete.
     """
 
     path: str | PathLike[str]
@@ -161,9 +160,9 @@ class FileCheckpointer:
     Parameters
     ----------
     checkpoint : Checkpoint
-        The file, and how often.
+        File and interval.
     identity : dict of str to dict of str to str
-        What the training is of: see `read_checkpoint`.
+        Description of the training: see `read_checkpoint`.
     """
 
     checkpoint: Checkpoint
@@ -191,7 +190,7 @@ class FileCheckpointer:
 
 
 def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
-    """Return the checkpointer for what `fit` was given, or None."""
+    """Return the checkpointer for the argument of `fit`, or None."""
     if checkpoint is None:
         return None
     found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
@@ -199,12 +198,12 @@ def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, 
 
 
 def rounds_in(tree: Tree) -> int:
-    """Return how many rounds the training of a state has had."""
+    """Return the number of iterations of a state."""
     found = 0
     while isinstance(tree, dict):
         before, history = tree.get("rounds_before"), tree.get("history")
         if isinstance(before, int):
-            # Those of the solver inside come after them.
+            # Those of the inner solver come after them.
             found += before
         elif isinstance(history, dict):
             return found + np.size(history.get("round", ()))
@@ -213,7 +212,7 @@ def rounds_in(tree: Tree) -> int:
 
 
 def probe(path: Path) -> None:
-    """Raise unless a file can be written here."""
+    """Raise unless the file can be written."""
     if path.is_dir():
         raise InputError("checkpoint", Description(f"{path}, which is a folder"), "the path of a file")
     if not path.parent.is_dir():
@@ -224,7 +223,7 @@ def probe(path: Path) -> None:
 
 @contextmanager
 def _writing(path: Path, with_earlier: str, without: str) -> Iterator[None]:
-    """Turn errors of the disk into one that tells what is lost if there is an earlier checkpoint, or none."""
+    """Convert errors of the disk to one that states what is lost, with an earlier checkpoint or without."""
     try:
         yield
     except OSError as error:
@@ -239,7 +238,7 @@ def _writing(path: Path, with_earlier: str, without: str) -> Iterator[None]:
 
 
 def write_checkpoint(path: Path, tree: Tree, identity: dict[str, dict[str, str]], ended: bool = False) -> None:
-    """Write a state tree, the last one if training has ended; the file appears whole or not at all."""
+    """Write a state tree, the last one if training has ended; the file appears complete or not at all."""
     from latentstruct import __version__
 
     plain, found = split_tree(tree)
@@ -285,7 +284,7 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
     path : Path
         The file.
     identity : dict of str to dict of str to str
-        By subject ("data", "task", …) what must be as it was, by name.
+        By subject ("data", "task", …) and name, what must be unchanged.
 
     Returns
     -------
@@ -300,7 +299,7 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
         claimed = facts.pop("sha256")
         if _checksum(facts, arrays) != claimed:
-            raise ValueError("its checksum is another one")
+            raise ValueError("the checksum differs")
         return join_tree(json.loads(facts["tree"]), arrays)
     except InputError:
         raise
@@ -319,7 +318,7 @@ def _check_version(path: Path, facts: dict[str, str]) -> None:
 
 
 def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -> None:
-    """Raise an error that names what is not as it was."""
+    """Raise an error that names what has changed."""
     if found == wanted:
         return
     differences = []
@@ -328,7 +327,7 @@ def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -
         for name in sorted(before.keys() | present.keys()):
             old, new = before.get(name), present.get(name)
             if old != new:
-                differences.append(f"{name} of the {subject}{_told(old, new)}")
+                differences.append(f"{name} of the {subject}{_describe_change(old, new)}")
     shown = "; ".join(differences[:6]) or "no details"
     raise InputError(
         "checkpoint",
@@ -338,8 +337,8 @@ def _check_identity(path: Path, found: Any, wanted: dict[str, dict[str, str]]) -
     )
 
 
-def _told(old: Any, new: Any) -> str:
-    """Return what something was and is; checksums, which tell nobody anything, are left out."""
+def _describe_change(old: Any, new: Any) -> str:
+    """Return the old and new value as text; empty for checksums, which are not informative."""
     if any(value is not None and len(str(value)) >= CHECKSUM_LETTERS for value in (old, new)):
         return ""
     return f" (was {old or 'absent'}, is {new or 'absent'})"

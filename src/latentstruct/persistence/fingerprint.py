@@ -1,4 +1,4 @@
-"""Checksums of data by value: equal data have equal ones, in any process and whichever objects they share."""
+"""Checksums of data by value: equal data have equal checksums in any process, whichever objects they share."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from latentstruct.core.validation import check_sparse
 from latentstruct.data.sharded import ShardedData
 
 NAMED = (type, type(len), type(lambda: None))
-"""Classes and functions, which count by their names."""
+"""Classes and functions, which are identified by name."""
 
 
 def digest(value: Any) -> str:
@@ -22,9 +22,9 @@ def digest(value: Any) -> str:
     Parameters
     ----------
     value : object
-        Numbers, strings, arrays, sparse matrices and containers of them count by their contents, other objects by their
-        kinds and attributes; what can be neither copied nor written down counts by its kind alone. Examples in files
-        count by the checksum that is known of them.
+        Numbers, strings, arrays, sparse matrices and containers of them are identified by their contents, other
+        objects by their types and attributes, those that can be neither copied nor serialized by their types alone,
+        and examples in files by their stored checksum.
     """
     sums = hashlib.sha256()
     _Feeder(sums.update).feed(value)
@@ -32,7 +32,7 @@ def digest(value: Any) -> str:
 
 
 class _Feeder:
-    """Hands the contents of data to a checksum, each part with its kind and its length."""
+    """Feeds the contents of data to a checksum, each part with its type and length."""
 
     def __init__(self, update: Callable[[Any], None]) -> None:
         self.update = update
@@ -80,7 +80,7 @@ class _Feeder:
             self.update(flat.view(np.uint8).data)
 
     def _feed_sparse(self, matrix: Any) -> None:
-        """Feed a sparse matrix as sorted rows, as which it may come back after it was used."""
+        """Feed a sparse matrix with sorted rows, because use may sort them."""
         check_sparse(matrix, "a sparse matrix")
         rows = matrix.tocsr()
         if not rows.has_canonical_format:
@@ -116,7 +116,7 @@ class _Feeder:
             self._feed_parts(value)
 
     def _feed_parts(self, value: Any) -> None:
-        """Feed the parts that a copy of an object would be made of."""
+        """Feed the parts from which a copy of an object would be created."""
         try:
             reduced = value.__reduce_ex__(4)
         except (TypeError, AttributeError):
@@ -127,7 +127,7 @@ class _Feeder:
             return
         self.inside[id(value)] = len(self.inside)
         for place, part in enumerate(reduced[1:5]):
-            # The third and fourth are the items of lists and dicts, which can be gone through once.
+            # The third and fourth are the items of lists and dicts, which are iterators.
             self.feed(part if place < 2 or part is None else list(part))
         del self.inside[id(value)]
 

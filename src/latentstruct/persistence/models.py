@@ -1,4 +1,4 @@
-"""Models on disk: a folder with model.json and one file of weights, which it names; never anything that runs."""
+"""Models on disk: a folder with model.json and one file of weights, which it names; no executable content."""
 
 import hashlib
 import math
@@ -38,7 +38,7 @@ SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
 """The settings, and the weights of a model of version 1. Since version 2 the name of the weights has a checksum."""
 WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LOCK = f"{PREFIX}lock"
-"""Held while a model is written to its folder."""
+"""Lock that is held while a model is written to its folder."""
 FITTED = (
     "objective_",
     "lower_bound_",
@@ -51,23 +51,23 @@ FITTED = (
     "restart_objectives_",
 )
 HISTORY = "history_"
-"""Among the fitted values: the rounds of the training in columns. Models of earlier versions have none."""
+"""Among the fitted values: the iterations of the training in columns. Models of earlier versions have none."""
 MOST_ROUNDS = 2000
-"""Rounds above which a history is thinned out, so that a file stays small."""
+"""Number of iterations above which a history is thinned out to keep the file small."""
 # Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
 VECTORS = ("coef", "theta")
 WITH_THETA = ("ModLat",)
 PART = "part."
-"""Before the names of arrays in the weights file that an estimator keeps besides: see its `saved_parts`."""
+"""Prefix of the names of further arrays of an estimator in the weights file: see its `saved_parts`."""
 MOST_LETTERS = 2**26
-"""Letters of an array of texts, each of which takes as much room as the longest."""
+"""Maximum characters of an array of texts, where each takes as much memory as the longest."""
 NOT_KEPT = ("executor", "n_jobs")
-"""Parameters that are neither written to a file nor taken from one: where to work, and with how many threads, belongs
-to no model, and a connection fits into no file."""
+"""Parameters that are neither written to a file nor read from one: executor and number of threads do not belong
+to a model, and a connection cannot be stored."""
 FEATURE_NAMES = "feature_names_in_"
 """Among the fitted values: the names of the features, if the training data had names."""
 OWN_LATENT_FEATURES = "own_latent_features"
-"""Among the fitted values of a model with θ: whether features of the user gave it another length than the weights."""
+"""Among the fitted values of a model with θ: whether features of the user give it another length than the weights."""
 
 MODEL_FOLDER = "the folder of a latentstruct model"
 OWN_FOLDER = "a new or empty folder, or one with a latentstruct model"
@@ -95,7 +95,7 @@ PARTS = {
     )
     for name in names
 }
-"""Classes that files may name, and where they are; a class is loaded when it is needed."""
+"""Classes that files may name, with their modules; a class is imported when it is needed."""
 
 
 def library_class(name: Any) -> Any:
@@ -126,14 +126,14 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Mark(msgspec.Struct):
-    """What tells our model.json from files of others that have this name."""
+    """Keys that distinguish a model.json of this library from other files of that name."""
 
     format: str = ""
     weights: Any = WEIGHTS
 
 
 def encode(value: Any, name: str) -> Any:
-    """Turn a parameter into JSON, tagging what JSON has no word for."""
+    """Convert a parameter to JSON, tagging types that JSON does not have."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -177,7 +177,7 @@ def decode(value: Any) -> Any:
 
 
 def _array_of(nested: Any) -> np.ndarray:
-    """Return nested lists as an array; raise ValueError where one long text would make all entries as large."""
+    """Return nested lists as an array; raise ValueError if one long text would make all entries large."""
     longest, n_texts, waiting = 0, 0, [nested]
     while waiting:
         one = waiting.pop()
@@ -191,14 +191,14 @@ def _array_of(nested: Any) -> np.ndarray:
 
 
 def require_own(folder: Path) -> None:
-    """Raise unless a folder holds a model of this library, of any version, or nothing that a new one would replace."""
+    """Raise unless a folder holds a model of this library, of any version, or nothing that a model would overwrite."""
     path = folder / SETTINGS
     if folder.exists() and not folder.is_dir():
         raise InputError("path", Description(f"the file {folder}"), "a folder")
-    # Listed once, as another saver may be at work. A link that leads nowhere is listed too.
+    # Listed once, because another process may be saving. A dangling link is listed too.
     names = os.listdir(folder) if folder.is_dir() else []
     if SETTINGS not in names:
-        # A save that was killed leaves files of ours.
+        # An interrupted save leaves files of the library.
         if not all(is_temporary(name) or WEIGHTS_NAME.fullmatch(name) for name in names):
             raise InputError("path", Description(f"{folder} with other files"), OWN_FOLDER)
         return
@@ -219,9 +219,9 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     path : path
         A folder, made if needed; an earlier model there is replaced, a model.json of another program is not.
     estimator : estimator
-        A fitted estimator. A task of your own is named, not stored: give it to `load` again.
+        A fitted estimator. A custom task is named, not stored: pass it to `load` again.
     extra : JSON-able, optional
-        Kept beside the model, for instance the state of a feature extractor.
+        Stored with the model, for instance the state of a feature extractor.
     """
     from latentstruct import __version__
 
@@ -272,7 +272,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         kept = earlier is not None and _settings_bytes(folder) == earlier
         raise output_error(folder, error, ", and the earlier model there is unchanged" if kept else "") from error
     finally:
-        # Only an empty folder can be removed, which no model is.
+        # Only an empty folder can be removed, so never a model.
         if is_new:
             with suppress(OSError):
                 folder.rmdir()
@@ -282,13 +282,13 @@ def _replace_model(folder: Path, name: str, weights: bytes, settings: bytes) -> 
     """Write both files of a model and remove those of the earlier one.
 
     The weights have a name of their own, so that replacing the settings is what replaces the model. Files are removed
-    under the lock only: nobody else is then about to name them.
+    only under the lock, when no other process is about to name them.
     """
     with file_lock(folder / LOCK, wait=True) as alone:
         try:
             replace_files({folder / name: [weights], folder / SETTINGS: [settings]})
         finally:
-            # Whether the model was replaced is what its settings say. A file that cannot be removed does no harm.
+            # The settings determine whether the model was replaced. A file that cannot be removed does no harm.
             with suppress(OSError):
                 remove_left_over(folder)
                 current = _named_weights(folder)
@@ -310,7 +310,7 @@ def _settings_bytes(folder: Path) -> bytes | None:
 
 
 def _encode_history(history: Sequence[Round]) -> Any:
-    """Return the rounds in columns; of many, some spread evenly with the first and the last of each start."""
+    """Return the iterations in columns; of many, an even selection with the first and the last of each start."""
     kept = np.arange(len(history))
     if len(history) > MOST_ROUNDS:
         changes = np.flatnonzero(np.diff([line.start for line in history]))
@@ -332,7 +332,7 @@ def _decode_history(value: Any) -> list[Round]:
     for number, line in enumerate(rounds, 1):
         for one in ROUND_COLUMNS:
             value = getattr(line, one.name)
-            # True is no number here, though Python takes it for one.
+            # True is not accepted as a number, although bool is a subclass of int.
             fits = type(value) is one.type or (one.type is float and type(value) is int)
             if not fits or (one.type is int and value < 0):
                 raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
@@ -363,7 +363,7 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
         raise InputError("path", path, MODEL_FOLDER)
     folder = Path(path)
     if not folder.exists():
-        raise InputError("path", Description(f"{folder}, which does not exist"), MODEL_FOLDER)
+        raise FormatError(folder, Description("a path that does not exist"), MODEL_FOLDER)
     if folder.is_file():
         raise FormatError(folder, Description("a file"), MODEL_FOLDER)
     with ExitStack() as stack:
@@ -371,6 +371,8 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
             _check_regular(folder / SETTINGS)
             opened = stack.enter_context(open(folder / SETTINGS, "rb"))
             file = msgspec.json.decode(opened.read(), type=ModelFile)
+        except FileNotFoundError as error:
+            raise FormatError(folder, Description(f"a folder without {SETTINGS}"), MODEL_FOLDER) from error
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
         if file.format != FORMAT or file.version not in READ_VERSIONS:
@@ -384,14 +386,14 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
 
 
 def _check_regular(path: Path) -> None:
-    """Raise OSError for what is there but is no file: reading a pipe or a device may never end."""
+    """Raise OSError for anything but a regular file: reading a pipe or a device may never end."""
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is no file")
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """What the files of a model hold, all from the same save."""
+    """Contents of the files of a model, all from the same save."""
 
     folder: Path
     settings: ModelFile
@@ -406,7 +408,7 @@ def read_files(path: str | Path) -> ModelFiles:
             try:
                 return ModelFiles(folder, file, _read_weights(folder / file.weights))
             except FormatError:
-                # A newer model may have replaced this one, and its weights are gone: read that one.
+                # A newer model may have replaced this one, and removed its weights: read the newer one.
                 if is_at(opened, folder / SETTINGS):
                     raise
 
@@ -419,7 +421,7 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
         vectors = {"coef": found["coef"], **{name: found[name] for name in found if name in VECTORS}}
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
-        # Numpy lacks some of the types that such a file can have.
+        # NumPy lacks some of the types that such a file can have.
         raise FormatError(path, Description(show(error, 160)), "an undamaged file of weights", COPY_AGAIN) from error
     for name, weights in vectors.items():
         if name.startswith(PART):
@@ -447,12 +449,12 @@ def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_feat
 
 
 def _is_number(value: Any) -> bool:
-    # True is no number here, though Python takes it for one.
+    # True is not accepted as a number, although bool is a subclass of int.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _decode_fitted(name: str, value: Any) -> Any:
-    """Return what training reached, or raise ValueError if it is nothing of the kind."""
+    """Return a fitted number, or raise ValueError if it is invalid."""
     found = decode(value)
     fits = {"certified_": isinstance(found, bool), "stop_reason_": isinstance(found, str)}
     if name == "restart_objectives_":
@@ -465,20 +467,20 @@ def _decode_fitted(name: str, value: Any) -> Any:
 
 
 COUNTS = ("n_inputs", "n_features", "n_edge_inputs", "n_profile")
-"""What a state counts features by: there is at least one weight for each."""
+"""Numbers of features in a state; there is at least one weight per feature."""
 MOST_STATES, HARMLESS = 2**31, 1000
-"""States that no task has, and a number that makes no large array: whether it is right is seen later."""
+"""Number of states for tasks without states, small enough for any array; it is checked later."""
 
 
 MOST_LABELS, MOST_CELLS = 2**14, 2**20
-"""Labels, and states of all labels together, with which prepared data are opened. Tables of pairs of labels take up to
-2 GiB then; more states have more weights than are numbered."""
+"""Labels, and states of all labels together, that prepared data may have. Tables of pairs of labels take up to
+2 GiB; with more states, the number of weights exceeds the index type."""
 
 
 def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
-    """Raise ValueError unless the numbers that a task of the library is restored from suit its weights.
+    """Raise ValueError unless the numbers that a task of the library is restored from match its weights.
 
-    Kernels trust them, and arrays are made by them.
+    Kernels do not check them, and they determine the size of arrays.
     """
     try:
         msgspec.convert(state, task.state_type)
@@ -494,7 +496,7 @@ def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
     if not isinstance(labels, list | tuple) or not 1 <= len(labels) <= max(n_weights, HARMLESS):
         raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
-    # A table of states that is given is as large as the file that holds it, and compared with these numbers.
+    # A given table of states is as large as the file that contains it, and is checked against these numbers.
     pruned = task.tags.state_weights and cast(StateWeights, task).states is not None
     if not pruned and len(labels) * n_states > max(n_weights, HARMLESS):
         raise ValueError(f"{len(labels)} labels with {n_states} states and {n_weights} weights do not belong together")
@@ -513,7 +515,7 @@ def check_tables(state: Any) -> None:
 
 
 def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
-    """Return the estimator of a model file without its weights; raise errors of many kinds if it is none."""
+    """Return the estimator of a model file without its weights; raise errors of many types if it is invalid."""
     if file.estimator not in ESTIMATORS:
         raise ValueError(f"unknown estimator {show(file.estimator)}")
     params = {key: decode(item) for key, item in file.params.items() if key not in NOT_KEPT}
@@ -541,7 +543,7 @@ def load(path: str | Path, task: BaseTask | None = None) -> Any:
     path : path
         The model's folder.
     task : Task, optional
-        Needed for a model with a task of your own: an equal task that has learned (``task.learn``) or that
+        Needed for a model with a custom task: an equal task that has learned (``task.learn``) or that
         defines ``restore``.
 
     Returns
@@ -586,10 +588,10 @@ def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
 
 
 def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[str, np.ndarray]) -> None:
-    """Hand an estimator what its `saved_parts` had returned."""
+    """Restore what `saved_parts` of the estimator returned."""
     arrays = {name.removeprefix(PART): array for name, array in vectors.items() if name.startswith(PART)}
     try:
         estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        got, expected = Description(show(error, 160)), f"the parts of {file.estimator} besides its weights"
+        got, expected = Description(show(error, 160)), f"the parts of {file.estimator} other than its weights"
         raise FormatError(folder, got, expected, COPY_AGAIN) from error

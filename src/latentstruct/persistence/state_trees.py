@@ -1,6 +1,6 @@
 """State of solvers as dataclasses, and as trees of plain values that a file can hold and a reader can check.
 
-A tree is made of dicts with string keys and lists, whose leaves are None, bools, integers, floats, strings and arrays
+A tree consists of dicts with string keys and lists, whose leaves are None, bools, integers, floats, strings and arrays
 of numbers. `state_dict` and `from_state_dict` convert dataclasses by the types of their fields: the leaves of a tree,
 `Annotated` arrays, random generators, lists, deques, optional values, unions of classes and other dataclasses. A union
 is stored with the name of the class. Classes with `CODECS` are converted by these functions. Fields
@@ -25,13 +25,13 @@ Tree = Any
 """See the module."""
 T = TypeVar("T")
 ARRAY = "$array"
-"""Stands for an array where a tree is written as text."""
+"""Placeholder for an array in a tree that is written as text."""
 
 
 def split_tree(tree: Tree, path: str = "") -> tuple[Any, dict[str, NDArray[Any]]]:
     """Return a tree with its arrays replaced by their names, and the arrays by name.
 
-    Raises TypeError for what no tree may hold.
+    Raises TypeError for values that a tree cannot contain.
     """
     if isinstance(tree, np.ndarray):
         if tree.dtype.kind not in "biuf":
@@ -58,7 +58,7 @@ def split_tree(tree: Tree, path: str = "") -> tuple[Any, dict[str, NDArray[Any]]
 
 
 def join_tree(plain: Any, arrays: dict[str, NDArray[Any]]) -> Tree:
-    """Undo `split_tree`; raise KeyError or TypeError for what it cannot have returned."""
+    """Undo `split_tree`; raise KeyError or TypeError for anything that it cannot return."""
     if isinstance(plain, list):
         return [join_tree(part, arrays) for part in plain]
     if not isinstance(plain, dict):
@@ -85,7 +85,7 @@ class Sizes(dict[str, int]):
 
 
 class Codec(NamedTuple):
-    """How objects of a class are written as a tree, and read from it for an objective."""
+    """Functions that convert objects of a class to a tree, and back for an objective."""
 
     write: Callable[[Any], Tree]
     read: Callable[[Tree, Any], Any]
@@ -99,7 +99,7 @@ CONTEXT = {"context": True}
 PerExample = Annotated[Vector, Array(("n",))]
 """One finite number per example."""
 Numbers = Annotated[Vector, Array(("k",))]
-"""Finite numbers, as many as in other arrays of this type in the same dataclass."""
+"""Finite numbers, with the same length as other arrays of this type in the dataclass."""
 Counts = Annotated[Indices, Array(("k",), np.int64)]
 
 
@@ -138,16 +138,16 @@ def _write(kind: Any, value: Any) -> Tree:
 
 
 def from_state_dict(kind: type[T], tree: Tree, objective: Problem | None = None) -> T:
-    """Return the dataclass that `state_dict` was given, for an objective of the same sizes.
+    """Return the dataclass of a `state_dict`, for an objective of the same sizes.
 
     Raises LookupError, TypeError or ValueError for anything else: a tree from a file may hold anything. A field that
-    is no part of the state takes its default.
+    is not part of the state keeps its default.
     """
     return kind(**_read_fields(kind, tree, Sizes(objective)))
 
 
 def load_state_dict(state: Any, tree: Tree, objective: Problem | None = None) -> None:
-    """Set the fields of a dataclass to what `state_dict` was given; see `from_state_dict`."""
+    """Set the fields of a dataclass from a `state_dict`; see `from_state_dict`."""
     for name, value in _read_fields(type(state), tree, Sizes(objective)).items():
         setattr(state, name, value)
 

@@ -1,4 +1,4 @@
-"""The arrays that kept planes lie in, how much memory they take, and which planes go when there is none left."""
+"""Arrays of kept planes, their memory, and the choice of planes to drop when the memory is used up."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,37 +15,37 @@ from latentstruct.planes.plane import Atoms
 MEGABYTE = 1e6
 # Bytes of one plane in its slot, of a pair of planes in the Gram matrix, of an example, of an atom and of a number.
 SLOT_BYTES, PAIR_BYTES, EXAMPLE_BYTES, ATOM_BYTES, NUMBER_BYTES = 45, 8, 52, 16, 4
-# Bytes for each plane while all are listed, to close gaps or to choose those that go.
+# Bytes per plane while all are listed, to close gaps or to choose planes to drop.
 LISTED_BYTES = 80
-# Slots of an example at first; their number is doubled when all are in use.
+# Initial number of slots of an example; it is doubled when all are in use.
 FIRST_SLOTS = 8
-# Gram matrices take at most this much where no other bound is given, and slots of an example are in this range.
+# Maximum memory of Gram matrices if no other bound is given, and range of slots per example.
 GRAM_BYTES, SLOT_RANGE = 1e9, (50, 1000)
-# Room is made for so many times what is needed now.
+# Factor by which allocations exceed what is needed now.
 SPARE = 3.0
-# Where bytes are counted, planes come in so many parts, so that little memory is needed for what is on its way.
+# If bytes are counted, planes are added in this many parts, so that little additional memory is needed.
 PARTS = 16
-# The share of a further plane's atoms that are expected not to be in the example's table already.
+# Expected fraction of the atoms of a further plane that are not yet in the example's table.
 NEW_ATOMS = 0.5
-# What is given up makes this share of the bytes free at least, so that not every call has to.
+# Minimum fraction of the bytes that dropping planes frees, so that not every call has to drop some.
 FREED = 0.05
 SMALLER_SOLVERS = "Increase it, or use a solver that keeps no planes of single examples, such as Bundle or Subgradient."
 
 
 class Slots(NamedTuple):
-    """Planes kept for each of n examples in up to K slots; `count` of them are in use."""
+    """Planes of each of n examples in up to K slots; `count` of them are in use."""
 
     start: NDArray[np.int64]  # (n, K) first number of the plane
-    length: NDArray[np.int32]  # (n, K) how many numbers
+    length: NDArray[np.int32]  # (n, K) number of numbers
     offset: NDArray[np.float64]  # (n, K) b_p
     alpha: NDArray[np.float64]  # (n, K)
     used: NDArray[np.int64]  # (n, K) clock of the last use
     key: NDArray[np.uint64]  # (n, K) hash of the atoms, in any order
     mixed: NDArray[np.bool_]  # (n, K) whether it is a convex combination of planes of the oracle
     gram: Vector  # flat: the Gram matrices of the examples
-    corner: Indices  # (n,) where the example's matrix begins
+    corner: Indices  # (n,) start of the example's matrix
     side: Indices  # (n,) its rows and columns: slots that the example may use, at most K
-    count: NDArray[np.int32]  # type: ignore[assignment]  # (n,); hides tuple.count, which nobody needs here
+    count: NDArray[np.int32]  # type: ignore[assignment]  # (n,); hides tuple.count, which is not used
 
 
 class Tables(NamedTuple):
@@ -61,12 +61,12 @@ class Tables(NamedTuple):
 
 
 def slot_bytes(n_examples: int, size: int) -> int:
-    """Return the bytes of so many slots for each example."""
+    """Return the bytes of this many slots per example."""
     return n_examples * size * (SLOT_BYTES + PAIR_BYTES * size)
 
 
 def slots_before(size: int) -> int:
-    """Return the slots of an example before they last grew to `size`; 0 if they began with it."""
+    """Return the slots of an example before they grew to `size`; 0 if that is the initial number."""
     if size <= FIRST_SLOTS:
         return 0
     before = FIRST_SLOTS
@@ -77,16 +77,16 @@ def slots_before(size: int) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a store of planes may take.
+    """Memory limits of a store of planes.
 
     Attributes
     ----------
     n_examples, n_features : int
         n and d.
     slots : int
-        Planes kept for an example at most.
+        Maximum number of planes per example.
     most_bytes : float
-        Bytes of all, infinity where they are not bounded.
+        Maximum bytes of the store, infinity if not bounded.
     """
 
     n_examples: int
@@ -102,30 +102,30 @@ class Budget:
         return self.most_bytes - self._taken(self.slots)
 
     def _taken(self, size: int) -> int:
-        """Return the bytes of all but tables and numbers, and of what is there for a moment only."""
+        """Return the bytes of all but tables and numbers, including temporary arrays."""
         n = self.n_examples
         passing = max(slot_bytes(n, slots_before(size)), LISTED_BYTES * n * size)
         return n * EXAMPLE_BYTES + 8 * self.n_features + 64 + slot_bytes(n, size) + passing
 
     def _with_tables(self, size: int, n_atoms: float, share: float) -> float:
-        """Return the bytes of so many planes an example, of whose atoms this share is in no earlier one."""
+        """Return the bytes of this many planes per example, with this fraction of new atoms per plane."""
         on_its_way = n_atoms / min(PARTS, max(self.n_examples, 1))
         atoms = (1.0 + share * (size - 1)) * (n_atoms + on_its_way) + on_its_way
         return self._taken(size) + ATOM_BYTES * atoms + NUMBER_BYTES * (size * n_atoms + on_its_way)
 
     def check(self, n_atoms: float) -> None:
-        """Raise unless two planes fit for each example, given the atoms of one for each."""
+        """Raise unless two planes per example fit, given the atoms of one."""
         least = self._with_tables(2, n_atoms, 1.0)
         if least > self.most_bytes:
             raise InputError(
                 "cache_mb",
                 Description(f"{self.most_bytes / MEGABYTE:.3g} MB for planes"),
-                f"large enough for two planes for each of {self.n_examples} examples ({least / MEGABYTE:.3g} MB)",
+                f"large enough for two planes per example ({self.n_examples} examples, {least / MEGABYTE:.3g} MB)",
                 SMALLER_SOLVERS,
             )
 
     def shared_out(self, n_atoms: float) -> "Budget":
-        """Return the budget with as many slots as leave memory for tables, given the atoms of one plane an example."""
+        """Return the budget with as many slots as leave memory for tables, given the atoms of one plane per example."""
         if math.isinf(self.most_bytes):
             return self
         size = 2
@@ -134,15 +134,15 @@ class Budget:
         return replace(self, slots=size)
 
     def tightened(self, n_atoms: float) -> "Budget":
-        """Return a budget with fewer slots if planes became so large that as many do not fit."""
+        """Return a budget with fewer slots if planes have become too large for the present number."""
         shared = self.shared_out(n_atoms)
-        # So few that the new slots fit beside the old ones while they are copied.
+        # So few that the new slots fit beside the old ones during the copy.
         fewer = slots_before(self.slots) or 3 * self.slots // 4
         return self if shared.slots == self.slots else replace(self, slots=max(2, min(shared.slots, fewer)))
 
 
 def affordable_slots(n_examples: int) -> int:
-    """Return how many planes of each example may be kept so that Gram matrices stay small even if all are needed."""
+    """Return the number of planes per example for which Gram matrices stay small even if all are used."""
     return int(np.clip(math.sqrt(GRAM_BYTES / (PAIR_BYTES * max(n_examples, 1))), *SLOT_RANGE))
 
 
@@ -165,7 +165,7 @@ def empty_slots(n_examples: int, size: int) -> Slots:
 
 
 def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
-    """Return slots in which the listed examples may use other numbers of them, and no others have changed."""
+    """Return slots with other numbers of slots for the listed examples and unchanged ones for the others."""
     wanted = slots.side.copy()
     wanted[examples] = sides
     size = int(wanted.max(initial=0))
@@ -197,7 +197,7 @@ def kept_places(slots: Slots) -> tuple[Indices, Indices]:
 
 
 def without_repeats(examples: Indices) -> list[Indices]:
-    """Return the places of the examples in groups that list each example once, the first of its places first."""
+    """Return the places of the examples in groups that contain each example at most once, in order."""
     order = np.argsort(examples, kind="stable")
     begins = np.searchsorted(examples[order], examples[order])
     turns = np.empty(len(examples), dtype=np.int64)
@@ -206,29 +206,29 @@ def without_repeats(examples: Indices) -> list[Indices]:
 
 
 def compact(slots: Slots, tables: Tables) -> None:
-    """Leave no gap between tables, nor between planes."""
+    """Remove the gaps between tables and between planes."""
     examples, places = kept_places(slots)
     order = np.argsort(slots.start[examples, places])
     kernels.compact(tables, slots, np.argsort(tables.start), examples[order], places[order])
 
 
 def resize(tables: Tables, n_atoms: int, n_numbers: int) -> None:
-    """Give compact tables space for so many atoms and numbers, in place."""
-    # Nobody else holds the arrays, which `refcheck` would see in the names that stand for them here.
+    """Grow compact tables to this many atoms and numbers, in place."""
+    # There are no other references to the arrays; `refcheck` would count the local names.
     for part, size in (*((part, n_atoms) for part in tables.atoms), (tables.numbers, n_numbers)):
         part.resize(size, refcheck=False)
 
 
 def least_useful(slots: Slots, n_bytes: float = math.inf, kept: int = 2) -> tuple[Indices, Indices]:
-    """Return planes whose numbers and atoms take about so many bytes; each example keeps at least `kept`.
+    """Return planes to drop that free about this many bytes; each example keeps at least `kept`.
 
-    Planes without dual mass come first, those that were idle for longest before others; then those of little mass.
+    Planes without dual mass come first, the longest unused before others; then those of little mass.
     """
     examples, places = kept_places(slots)
     masses, used = slots.alpha[examples, places], slots.used[examples, places]
     order = np.lexsort((np.where(masses > 0, 0, used), masses, masses > 0))
     examples, places = examples[order], places[order]
-    # The number of a plane among those of its example, in this order.
+    # Rank of a plane among those of its example, in this order.
     grouped = np.argsort(examples, kind="stable")
     begins = np.cumsum(slots.count) - slots.count
     rank = np.empty(len(examples), dtype=np.int64)

@@ -1,8 +1,8 @@
 """Supporting planes of convex functions: f(v) ≥ offset + slope·v for all v.
 
 `Plane` is one plane with a dense slope, usually the weighted sum over all examples. `Planes` are many compact
-ones, one for each example that was asked. This module, `store`, which keeps them, and their kernels are the only ones
-that know how a slope is represented.
+ones, one per queried example. This module, `store`, which keeps them, and their kernels are the only ones
+that depend on the representation of a slope.
 """
 
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ from latentstruct.core.validation import check_sparse
 from latentstruct.exceptions import Description, InputError
 
 ARRAY_TYPES = ("int64", "int64", "uint32", "float64", "int32", "int32", "float64")
-"""Types of the pointers, rows and atoms of planes that kernels are compiled for."""
+"""Types of the pointers, rows and atoms of planes, as kernels need them."""
 
 
 class Rows(NamedTuple):
     """Input rows shared by planes: CSR with `places` = stride · feature; no `data` means that all values are 1.
 
-    One-hot inputs are the rule in text, and need no second array.
+    One-hot inputs are common in text and need no second array.
     """
 
     indptr: np.ndarray  # int64
@@ -51,7 +51,7 @@ def no_rows() -> Rows:
 
 
 def empty_atoms(count: int) -> Atoms:
-    """Return memory for as many atoms."""
+    """Allocate memory for this many atoms."""
     return Atoms(np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32), np.empty(count))
 
 
@@ -100,7 +100,7 @@ class Plane:
         b.
     entropy : float
         The part of the offset that comes from soft pooling of outputs and latents (ε_y H(y) + ε_h H(h | y)); 0 where
-        both are maximised. Without it the plane supports the function that maximises both, because a mean of hard
+        both are maximized. Without it the plane supports the function that maximizes both, because a mean of hard
         planes remains.
     exact : bool
         Whether the plane is tight: its height at w is the value of the function. False after approximate inference.
@@ -137,7 +137,7 @@ class Plane:
 
 @dataclass
 class Planes:
-    """Compact supporting planes, one for each asked example.
+    """Compact supporting planes, one per queried example.
 
     Attributes
     ----------
@@ -150,11 +150,11 @@ class Planes:
     offsets : ndarray of shape (k,)
         b_p.
     values : ndarray of shape (k,)
-        f_p(w) at the weights the planes were asked at.
+        f_p(w) at the weights of the query.
     n_features : int
         d.
     exact : bool or ndarray of bool of shape (k,)
-        Whether the planes are tight, for all of them or each: see `Plane`.
+        Whether the planes are tight, one flag for all or one per plane: see `Plane`.
     below : bool
         Whether all planes are known to be below their functions everywhere, tight or not. Oracles set it.
     """
@@ -205,7 +205,7 @@ class Planes:
 
     @classmethod
     def joined(cls, parts: "list[Planes]") -> "Planes":
-        """Return planes of one batch that were asked for in several parts, one after the other."""
+        """Concatenate planes of one batch that were queried in several parts."""
         return cls(
             parts[0].rows,
             joined_offsets([part.pointers for part in parts]),
@@ -218,7 +218,7 @@ class Planes:
         )
 
     def between(self, begin: int, end: int) -> "Planes":
-        """Return consecutive planes, which are not copied."""
+        """Return consecutive planes without a copy."""
         return replace(
             self,
             pointers=self.pointers[begin : end + 1],
@@ -303,7 +303,7 @@ class Planes:
 
 
 def atom_fault(atoms: Atoms, rows: Rows, n_features: int) -> str:
-    """Return what is wrong with atoms that must refer to existing rows and weights; "" if nothing is."""
+    """Return how atoms refer to rows or weights that do not exist; "" if they do not."""
     row, column = atoms.row.astype(np.int64), atoms.column.astype(np.int64)
     n_rows = len(rows.indptr) - 1
     if len(row) and not (row.min() >= -1 and row.max() < n_rows):
@@ -325,13 +325,13 @@ def atom_fault(atoms: Atoms, rows: Rows, n_features: int) -> str:
 
 
 class Weighted(Protocol):
-    """What planes belong to: a task, of which only the number of weights is read."""
+    """The task of planes; only the number of weights is read."""
 
     n_features: int
 
 
 def checked_planes(planes: Planes, task: Weighted, method: str, n_planes: int) -> Planes:
-    """Return planes that a method of a task gave; raise InputError if they refer to rows or weights that do not exist.
+    """Return planes of a method of a task; raise InputError if they refer to rows or weights that do not exist.
 
     Kernels do not check indices. Methods of the library are trusted.
     """

@@ -1,7 +1,7 @@
-"""The contents of a plane store as plain arrays, and back with every index checked.
+"""The contents of a plane store as plain arrays, and their restoration with every index checked.
 
-The kernels check no index, so that arrays from a file must be known to be in range. Room to spare is left out: where
-tables lie changes no result.
+The kernels check no index, so indices from a file must be checked. Unused capacity is not stored: positions of tables
+change no result.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from latentstruct.planes.memory import FIRST_SLOTS, Slots, Tables
 from latentstruct.planes.plane import Atoms, Rows, atom_fault
 
 State = dict[str, Any]
-# Type, and what one entry stands for.
+# Type, and the unit of one entry.
 ARRAYS: dict[str, tuple[type, str]] = {
     "count": (np.int32, "example"),
     "table_lengths": (np.int64, "example"),
@@ -33,7 +33,7 @@ ARRAYS: dict[str, tuple[type, str]] = {
     "columns": (np.int32, "atom"),
     "values": (np.float64, "atom"),
 }
-# Masses are moved about many thousand times, each time with a rounding error.
+# Masses are updated thousands of times, each time with a rounding error.
 MASS_ERROR = 1e-6
 RESTART = "Start the training again."
 
@@ -61,7 +61,7 @@ def pack_store(slots: Slots, tables: Tables) -> State:
 
 
 def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, most: int) -> tuple[Slots, Tables]:
-    """Return the slots and tables of a packed store, or raise InputError if they would lead out of the arrays."""
+    """Return the slots and tables of a packed store, or raise InputError if indices are out of range."""
     _check_arrays(state, n_examples)
     _check_planes(state, most)
     check_atoms(state, rows, n_features)
@@ -98,7 +98,7 @@ def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, mos
 
 
 def check_whole_number(state: State, name: str, least: int) -> int:
-    """Return a number of the state, or raise unless it is a whole one of at least `least`."""
+    """Return a number of the state, or raise unless it is an integer of at least `least`."""
     value: Any = state.get(name)
     integer(least, 2**62).check(value, f"state[{name!r}]", RESTART)
     return int(value)
@@ -130,7 +130,7 @@ def _error(name: str, got: str, expected: str) -> InputError:
 
 
 def _check_arrays(state: State, n_examples: int) -> None:
-    """Raise unless all arrays are there with their types and as many entries as the others call for."""
+    """Raise unless all arrays exist with their types and with consistent numbers of entries."""
     for name, (kind, _) in ARRAYS.items():
         array = state.get(name)
         if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
@@ -174,7 +174,7 @@ def _check_planes(state: State, most: int) -> None:
 
 
 def check_atoms(state: State, rows: Rows, n_features: int) -> None:
-    """Raise unless the atoms point to rows that exist, and to weights that exist."""
+    """Raise unless the atoms point to existing rows and weights."""
     fault = atom_fault(Atoms(state["rows"], state["columns"], np.zeros(0)), rows, n_features)
     if fault:
         raise _error("rows", fault, "indices of existing rows and weights")

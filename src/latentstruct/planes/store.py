@@ -43,7 +43,7 @@ class Scratch(NamedTuple):
     """Work space; `vector` is all zero between calls."""
 
     vector: Vector  # (d,)
-    clock: Indices  # (1,): rounds so far
+    clock: Indices  # (1,): number of iterations
 
 
 @dataclass
@@ -56,18 +56,18 @@ class PlaneStore:
     Parameters
     ----------
     first : Planes
-        One plane for each of the n examples; it starts with all the dual mass.
+        One plane per example; it starts with all the dual mass.
     weights : ndarray of shape (n,)
         c_i.
     most : int, optional
-        Planes kept for an example. A full example gives up a plane without dual mass, or replaces the two of least mass
+        Maximum planes per example. A full example drops a plane without dual mass, or replaces the two of least mass
         by their mean. By default as many as keep the Gram matrices below 1 GB, from 50 to 1000.
     idle : int
-        A plane without dual mass is replaced once it has not been used for so many rounds (see `tick`).
+        Number of iterations without use after which a plane without dual mass is replaced (see `tick`).
     most_bytes : float, optional
-        Bytes that the store may take; `most` is lowered to what fits. Where new planes do not fit, those
-        without dual mass that were idle for longest are given up, then those of little mass, down to two an example.
-        The dual value may then fall.
+        Maximum bytes of the store; `most` is lowered accordingly. If new planes do not fit, those
+        without dual mass that were unused for longest are dropped, then those of little mass, down to two per example.
+        The dual value may then decrease.
     """
 
     first: Planes
@@ -93,7 +93,7 @@ class PlaneStore:
         self.append(np.arange(n), self.first, np.zeros(self.first.n_features))
 
     def _lay_out(self) -> None:
-        """Set up all but what holds the planes themselves."""
+        """Set up everything except slots and tables."""
         (integer(2) | None).check(self.most, "most")
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
         most = affordable_slots(len(self.first)) if self.most is None else self.most
@@ -104,20 +104,20 @@ class PlaneStore:
     def restored(
         cls, state: State, first: Planes, weights: Vector, most: int | None = None, most_bytes: float | None = None
     ) -> "PlaneStore":
-        """Return the store that `state` was taken from, which goes on bit for bit as that one.
+        """Return the store of a `state`. It continues bit for bit as the original.
 
         Parameters
         ----------
         state : dict
-            What `PlaneStore.state` gave; InputError is raised for anything that would lead out of the arrays.
+            Result of `PlaneStore.state`; InputError is raised for indices out of range.
         first : Planes
-            A plane for each example of the same batch; only its rows, its size and whether it is exact are used.
+            One plane per example of the same batch; only rows, size and exactness are used.
         weights : ndarray of shape (n,)
             c_i.
         most : int, optional
-            Planes kept for an example.
+            Maximum planes per example.
         most_bytes : float, optional
-            Bytes that the store may take.
+            Maximum bytes of the store.
         """
         if not isinstance(state, dict):
             raise InputError("state", state, "a dict of arrays", RESTART)
@@ -132,7 +132,7 @@ class PlaneStore:
         return store
 
     def state(self) -> State:
-        """Return all that is kept as numbers and flat arrays, without the input rows and the weights."""
+        """Return the contents as numbers and flat arrays, without the input rows and the weights."""
         numbers = {"clock": int(self.scratch.clock[0]), "idle": int(self.idle), "slots": int(self.budget.slots)}
         return numbers | pack_store(self.slots, self.tables)
 
@@ -152,7 +152,7 @@ class PlaneStore:
         return sum(array.nbytes for array in arrays)
 
     def _make_slots(self, examples: Indices) -> None:
-        """Give examples all of whose slots are in use more of them; those that have as many as allowed merge two."""
+        """Add slots to examples whose slots are all in use; those at the maximum merge two planes."""
         slots, most = self.slots, self.budget.slots
         full = examples[slots.count[examples] == slots.side[examples]]
         if not len(full):
@@ -161,7 +161,7 @@ class PlaneStore:
         full = full[~(idle & (np.arange(slots.start.shape[1]) < slots.side[full, None])).any(axis=1)]
         growing = full[slots.side[full] < most]
         if len(growing) and self.most_bytes is not None:
-            # Bytes are counted for slots that all examples have alike.
+            # Bytes are counted for equal numbers of slots of all examples.
             growing = np.arange(self.n_examples)
         if len(growing):
             self.slots = with_sides(slots, growing, np.minimum(2 * slots.side[growing], most))
@@ -173,14 +173,14 @@ class PlaneStore:
             kernels.merge_lightest(crowded, self.tables, self.slots)
 
     def _needed(self, examples: Indices, new_lengths: Indices) -> tuple[int, int]:
-        """Return the atoms and numbers for which there must be space before planes are appended."""
+        """Return the atoms and numbers to allocate before planes are appended."""
         tables = self.tables
         needed = tables.length[examples] + new_lengths
         atoms = tables.end[0] + needed[needed > tables.capacity[examples]].sum()
         return int(atoms), int(tables.end[1] + new_lengths.sum())
 
     def _reserve(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
-        """Make space in the tables; return the change of Σ c α b, and let `w` follow, if planes had to go for that."""
+        """Make space in the tables. If planes are dropped, update `w` and return the change of Σ c α b."""
         tables, change = self.tables, 0.0
         atoms, numbers = self._needed(examples, new_lengths)
         if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
@@ -199,7 +199,7 @@ class PlaneStore:
         return ATOM_BYTES * atoms + NUMBER_BYTES * numbers
 
     def _give_up(self, excess: float, new_length: float, w: Vector) -> float:
-        """Drop planes of this many bytes, and slots if planes have become long; see `_drop`."""
+        """Drop planes of this many bytes, and slots if planes have become large; see `_drop`."""
         length = max(float(self.tables.end[1]) / max(len(self), 1), new_length)
         budget = self.budget.tightened(self.n_examples * length)
         if budget.slots < self.budget.slots:
@@ -213,21 +213,21 @@ class PlaneStore:
             raise InputError(
                 "cache_mb",
                 Description(f"{excess / MEGABYTE:.3g} MB too little"),
-                f"large enough for two planes for each of {self.n_examples} examples",
+                f"large enough for two planes per example ({self.n_examples} examples)",
                 SMALLER_SOLVERS,
             )
         return self._drop(chosen, w)
 
     def _drop(self, chosen: tuple[Indices, Indices], w: Vector) -> float:
-        """Give up planes; `w` follows where they have mass, and the change of Σ c α b is returned."""
+        """Drop planes, update `w` for those with mass, and return the change of Σ c α b."""
         change = kernels.drop_planes(self, *chosen, w)
         compact(self.slots, self.tables)
         return change
 
     def append(self, examples: Indices, planes: Planes, w: Vector) -> float:
-        """Keep planes, the k-th for examples[k].
+        """Append planes, the k-th for examples[k].
 
-        Only a store with a bound on its bytes gives up planes with dual mass for them. `w` follows then, and the change
+        Only a store with a limit on its bytes drops planes with dual mass for them. Then `w` is updated, and the change
         of Σ c_i α_ip b_ip is returned.
         """
         listed = np.zeros(self.n_examples, dtype=np.bool_)
@@ -255,10 +255,10 @@ class PlaneStore:
         return change
 
     def change_offsets(self, offsets: Callable[[Indices, Indices, Indices], Vector]) -> None:
-        """Give each plane the offset that its example and the row and column of its first atom have.
+        """Set the offset of each plane by its example and the row and column of its first atom.
 
         For functions whose planes change in height only, as when another loss is used for the same candidates. Means of
-        several planes are given up.
+        several planes are dropped.
         """
         examples, places = kept_places(self.slots)
         mixed = self.slots.mixed[examples, places]
@@ -271,11 +271,11 @@ class PlaneStore:
         self.slots.offset[examples, places] = offsets(examples, rows, columns)
 
     def tick(self) -> None:
-        """Begin a new round; planes that stay unused for long may be replaced."""
+        """Begin a new iteration; planes that stay unused for long may be replaced."""
         self.scratch.clock[0] += 1
 
     def ascend(self, examples: Indices, w: Vector, rule: str = "smo", steps: int = 5) -> tuple[Vector, float, float]:
-        """Raise the dual over the kept planes of the listed examples in turn; `w` follows in place.
+        """Increase the dual over the kept planes of the listed examples, one by one, and update `w` in place.
 
         Returns the examples' weighted gaps before their own update, the change of Σ c_i α_ip b_ip, and the gain of the
         dual value.
@@ -285,7 +285,7 @@ class PlaneStore:
         return gaps, change, gain
 
     def combination(self) -> Plane:
-        """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, computed afresh."""
+        """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, recomputed."""
         slope = np.zeros(self.first.n_features)
         offset = kernels.combine(self, slope)
         return Plane(slope, offset, exact=False, below=self.below)

@@ -1,4 +1,4 @@
-"""Sums of planes whose rounding depends on the number of planes only, not on where or when they were made."""
+"""Sums of planes whose rounding depends on the number of planes only, not on the place or order of computation."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -6,11 +6,11 @@ from dataclasses import replace
 from latentstruct.planes.plane import Plane
 
 MOST_GROUPS = 64
-"""Groups that planes are added in at most, before the sums of groups are added in pairs."""
+"""Maximum number of groups of planes; sums of groups are added in pairs."""
 
 
 def group_size(n_planes: int) -> int:
-    """Return how many planes are added one after the other, a power of 2; sums of groups are added in pairs."""
+    """Return the size of a group of planes that are added sequentially, a power of 2."""
     size = 1
     while size * MOST_GROUPS < n_planes:
         size *= 2
@@ -18,16 +18,16 @@ def group_size(n_planes: int) -> int:
 
 
 class PlaneTree:
-    """The sum of planes that are added in groups, then in pairs, pairs of pairs, and so on.
+    """Sum of planes by a binary tree over groups that are added sequentially.
 
-    Whoever has all planes below a node of this tree can add them up. Few are kept at a time.
+    The sum below a node can be computed by any process that has its planes. Few planes are held at a time.
 
     Parameters
     ----------
     size : int
-        Planes of a group, added one after the other.
+        Number of planes of a group, added sequentially.
     ours : bool
-        Whether slopes of the planes may be written to; none is changed otherwise.
+        Whether slopes of the planes may be overwritten.
     """
 
     def __init__(self, size: int = 1, ours: bool = True) -> None:
@@ -35,7 +35,7 @@ class PlaneTree:
         self._group: Plane | None = None
         self._in_group = 0
         self._nodes: list[tuple[int, Plane]] = []
-        """Sums that wait for their neighbours to the right, with their heights in the tree, which fall."""
+        """Sums that wait for their right neighbors, with their heights in the tree, which decrease."""
 
     def add(self, plane: Plane) -> None:
         """Add the next plane."""
@@ -54,7 +54,7 @@ class PlaneTree:
         self._group, self._in_group = None, 0
 
     def total(self) -> Plane:
-        """Return the sum of all planes, of which there is one at least; nothing can be added afterwards."""
+        """Return the sum of all planes, at least one; nothing can be added afterwards."""
         if self._group is not None:
             self._close_group()
         _, node = self._nodes.pop()
@@ -65,7 +65,7 @@ class PlaneTree:
 
 
 def _sum(left: Plane, right: Plane, ours: bool) -> Plane:
-    """Return the sum of two planes, the first of which gives its memory if it is ours."""
+    """Return the sum of two planes, in the memory of the first one if it is ours."""
     if not ours:
         return left + right
     left.slope += right.slope
@@ -79,18 +79,18 @@ def _sum(left: Plane, right: Plane, ours: bool) -> Plane:
 
 
 def add_up(planes: Iterable[Plane], n_planes: int, size: int | None = None, ours: bool = False) -> Plane:
-    """Return the sum of planes, added as a `PlaneTree` does it.
+    """Return the sum of planes, added as by `PlaneTree`.
 
     Parameters
     ----------
     planes : iterable of Plane
-        One at least.
+        At least one.
     n_planes : int
-        How many there are.
+        Their number.
     size : int, optional
-        Planes of a group; that of `group_size` unless they are some of more planes.
+        Number of planes of a group; by default that of `group_size`.
     ours : bool
-        Whether slopes of the planes may be written to; none is changed otherwise.
+        Whether slopes of the planes may be overwritten.
     """
     tree = PlaneTree(group_size(n_planes) if size is None else size, ours)
     for plane in planes:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from latentstruct.progress import heartbeat
-from latentstruct.progress.eta import Outlook, TrainingTime
+from latentstruct.progress.eta import StoppingRule, TrainingTime
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -178,7 +178,7 @@ class Progress:
         self._live: Live | None = None
         self._shown_at = -math.inf
         self._shown: Round | None = None
-        self._time = TrainingTime(Outlook())
+        self._time = TrainingTime(StoppingRule())
         self._eta = ""
         self._estimated_at = -math.inf
 
@@ -213,11 +213,11 @@ class Progress:
         """The callback of fit."""
         return None if self.quiet else self
 
-    def begin(self, outlook: Outlook) -> None:
+    def begin(self, stopping: StoppingRule) -> None:
         """Take what is known of a training before its first iteration."""
-        self._time = TrainingTime(outlook)
-        if outlook.rule == "round" or outlook.n_starts > 1:
-            self.n_starts = outlook.n_starts
+        self._time = TrainingTime(stopping)
+        if stopping.rule == "round" or stopping.n_starts > 1:
+            self.n_starts = stopping.n_starts
             self._shown_at = time.perf_counter()
 
     def go_on(self, name: str, n_rounds: int) -> None:

@@ -31,8 +31,8 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 Rule = Literal["gap", "fall", "round", ""]
 
 
-class Outlook(NamedTuple):
-    """What is known of a training before it begins.
+class StoppingRule(NamedTuple):
+    """What ends a training, as far as it is known before it begins.
 
     Attributes
     ----------
@@ -135,12 +135,12 @@ class TrainingTime:
 
     Parameters
     ----------
-    outlook : Outlook
+    stopping : StoppingRule
         What is known before the first iteration.
     """
 
-    def __init__(self, outlook: Outlook) -> None:
-        self.outlook = outlook
+    def __init__(self, stopping: StoppingRule) -> None:
+        self.stopping = stopping
         self.last: Round | None = None
         self._begun = 0.0
         self._started: list[float] = []
@@ -155,11 +155,11 @@ class TrainingTime:
             self._begun = self.last.seconds
             self._objectives, self._times, self._values = [], [], []
         self.last = line
-        if self.outlook.rule == "gap":
+        if self.stopping.rule == "gap":
             self._add_point(line.seconds, line.gap / max(abs(line.objective), TINY))
         elif not line.estimate:
             self._objectives.append(line.objective)
-            if self.outlook.rule == "fall" and len(self._objectives) > self.outlook.span:
+            if self.stopping.rule == "fall" and len(self._objectives) > self.stopping.span:
                 self._add_point(line.seconds, self._fall())
 
     def _add_point(self, seconds: float, value: float) -> None:
@@ -170,14 +170,14 @@ class TrainingTime:
             del self._times[::2], self._values[::2]
 
     def _fall(self) -> float:
-        before, now = self._objectives[-1 - self.outlook.span], self._objectives[-1]
+        before, now = self._objectives[-1 - self.stopping.span], self._objectives[-1]
         return (before - now) / max(abs(now), TINY)
 
     def estimate(self) -> Estimate | None:
         """Return the time left; None while too little is known."""
         if self.last is None or self.last.seconds < SHORT or self._is_over():
             return None
-        limit = self.outlook.max_seconds - self.last.seconds
+        limit = self.stopping.max_seconds - self.last.seconds
         left = self._of_all_starts()
         if left is not None and left < limit:
             return Estimate(left)
@@ -188,24 +188,24 @@ class TrainingTime:
     def _is_over(self) -> bool:
         """Return whether the last iteration reached the goal."""
         assert self.last is not None
-        reached = bool(self._values) and self._values[-1] <= self.outlook.goal
-        return self.outlook.rule == "gap" and reached and not self.last.estimate
+        reached = bool(self._values) and self._values[-1] <= self.stopping.goal
+        return self.stopping.rule == "gap" and reached and not self.last.estimate
 
     def _of_all_starts(self) -> float | None:
         """Return the time left of the present start and those to come."""
         assert self.last is not None
         present = self._of_present_start()
         if not self._started:
-            return present if self.outlook.n_starts == 1 else None
+            return present if self.stopping.n_starts == 1 else None
         mean = sum(self._started) / len(self._started)
         if present is None:
             present = max(mean - (self.last.seconds - self._begun), LEAST_OF_A_START * mean)
-        return present + mean * max(self.outlook.n_starts - 1 - self.last.start, 0)
+        return present + mean * max(self.stopping.n_starts - 1 - self.last.start, 0)
 
     def _of_present_start(self) -> float | None:
         assert self.last is not None
-        left = extrapolate(self._times, self._values, self.outlook.goal)
-        rounds = self.outlook.max_rounds - self.last.round
+        left = extrapolate(self._times, self._values, self.stopping.goal)
+        rounds = self.stopping.max_rounds - self.last.round
         if left is None or not math.isfinite(rounds):
             return left
         return min(left, rounds * self._seconds_per_iteration())
@@ -217,20 +217,20 @@ class TrainingTime:
     def _limit_of_rounds(self) -> Estimate | None:
         """Return the limit that follows from the maximum number of iterations if nothing else is known."""
         assert self.last is not None
-        unknown = self.outlook.rule == "" and self.outlook.n_starts == 1 and not self.last.estimate
-        if not unknown or not math.isfinite(self.outlook.max_rounds) or self.last.round < FEWEST_POINTS:
+        unknown = self.stopping.rule == "" and self.stopping.n_starts == 1 and not self.last.estimate
+        if not unknown or not math.isfinite(self.stopping.max_rounds) or self.last.round < FEWEST_POINTS:
             return None
-        return Estimate((self.outlook.max_rounds - self.last.round) * self._seconds_per_iteration(), is_limit=True)
+        return Estimate((self.stopping.max_rounds - self.last.round) * self._seconds_per_iteration(), is_limit=True)
 
     def describe(self) -> str:
         """Return the time left, or else the last decrease of the objective and its tolerance."""
         estimate = self.estimate()
-        if self.outlook.rule != "round" or (estimate is not None and not estimate.is_limit):
+        if self.stopping.rule != "round" or (estimate is not None and not estimate.is_limit):
             return "" if estimate is None else str(estimate)
         known = [] if estimate is None else [str(estimate)]
         if len(self._objectives) > 1:
             fall = max(self._fall(), 0.0)
-            known.insert(0, f"last decrease {100 * fall:.2g}%, tolerance {100 * self.outlook.goal:.2g}%")
+            known.insert(0, f"last decrease {100 * fall:.2g}%, tolerance {100 * self.stopping.goal:.2g}%")
         return ", ".join(known)
 
 

@@ -1,4 +1,4 @@
-"""Minimizers of objectives: one module each; their names are public names of `latentstruct`."""
+"""Minimizers of objectives, one module each; all names are public in `latentstruct`."""
 
 from typing import TYPE_CHECKING
 

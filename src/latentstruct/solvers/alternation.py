@@ -1,4 +1,4 @@
-"""Training with a belief about unknown latents: the weights and the belief are improved in turn."""
+"""Training with a belief about unknown latents: alternating updates of the weights and the belief."""
 
 import math
 import time
@@ -38,7 +38,7 @@ CONVEX_SOLVER = (
 
 @dataclass
 class DissimilarityResult(Result):
-    """What training with a distribution over latents returns: `Result`, and the distribution's weights θ."""
+    """Result of training with a distribution over latents: `Result` with the distribution's weights θ."""
 
     theta: Numbers = field(default_factory=lambda: np.zeros(0))
 
@@ -47,7 +47,7 @@ class DissimilarityResult(Result):
 
 @dataclass
 class Belief:
-    """A distribution P over the latents, its weights θ, and the part of the objective that w has no share in."""
+    """A distribution P over the latents, its weights θ, and the part of the objective that does not depend on w."""
 
     P: Annotated[Vector, Array(("states",))]
     theta: Numbers
@@ -65,17 +65,17 @@ class Reached:
 
 
 class Kept(NamedTuple):
-    """What a later call may begin with: θ, and the planes of single examples."""
+    """Initial state of a later call: θ, and the planes of single examples."""
 
     theta: Vector
     planes: PlaneStore | None
 
 
 class Alternation(BaseSolver):
-    """The frame of solvers that improve w under a belief about the latents, then the belief, and so on.
+    """Base class of solvers that alternate between updates of w and of a belief about the latents.
 
-    A start without weights first finds w by the loss of the outputs alone. Under the first belief, be it certain of
-    latents that are only guessed or of none, w would learn that belief, and the belief would then learn nothing from w.
+    A start without weights first finds w by the loss of the outputs alone. Under the first belief, whether certain of
+    guessed latents or of none, w would learn that belief, and the belief could not learn from w.
 
     Subclasses define `_begin` and `_improve`.
     """
@@ -89,19 +89,19 @@ class Alternation(BaseSolver):
     def _begin(
         self, objective: DissimilarityObjective, attempt: int, w: Vector | None, theta: Vector | None
     ) -> tuple[Belief, Starts | None]:
-        """Return the first belief, and the initial planes where no weights are given."""
+        """Return the first belief, and the initial planes if no weights are given."""
         raise TypeError(f"{type(self).__name__} does not define _begin()")
 
     def _improve(self, objective: DissimilarityObjective, at: Reached, seconds: float) -> Reached:
-        """Return the next belief at the same w; the same object if there is none."""
+        """Return the next belief at the same w; the same object if there is no better one."""
         raise TypeError(f"{type(self).__name__} does not define _improve()")
 
     def _prepared(self, problem: Objective, at: Reached) -> tuple[Any, Objective, Vector | None]:
-        """Return the solver that improves w under the belief of `at`, its problem, and where it begins."""
+        """Return the solver that improves w under the belief of `at`, its problem, and its initial weights."""
         return self._w_solver(), problem, None if math.isinf(at.value) else at.w
 
     def _keeps(self) -> bool:
-        """Tell whether the state of a bundle may be replaced by the planes of single examples it remembers."""
+        """Return whether the state of a bundle may be replaced by its kept planes of single examples."""
         cccp = self.solver.inner if isinstance(self.solver, SelfPaced) else self.solver
         return cccp is None or cccp.inner is None
 
@@ -111,7 +111,7 @@ class Alternation(BaseSolver):
         return solver
 
     def check(self, objective: Problem) -> None:
-        """Raise unless the parameters make sense."""
+        """Raise unless the parameters are valid."""
         self.check_needs(objective)
         W_SOLVER.check(self.solver, "solver")
 
@@ -141,11 +141,11 @@ class _Run(OuterLoop[DissimilarityObjective]):
     theta : ndarray, optional
         Weights of the first belief.
     at : Reached
-        Where the present iteration begins; its objective is +∞ until it is known.
+        State at the beginning of the iteration; its objective is +∞ until it is known.
     lowest : Reached
-        The best of the present start.
+        The best state of the current start.
     before : float
-        The objective that the last iteration reached.
+        The objective after the last iteration.
     is_blind : bool
         Whether w is being found by the loss of the outputs alone.
     """
@@ -173,7 +173,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
             return self.objective.given(self.at.belief.P)
 
     def _begun(self) -> Reached:
-        """Return where a start begins, with the objective if weights are given, and note its initial planes."""
+        """Return the initial state of a start, with the objective if weights are given; store its initial planes."""
         belief, self.starts = self.settings._begin(self.objective, self.start, self.w0, self.theta)
         if self.w0 is None:
             return Reached(np.zeros(self.objective.n_features), belief, math.inf)
@@ -188,7 +188,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
         at = self.lowest
         if at is None or math.isinf(at.value):
             if self.best is not None:
-                # It was interrupted before it reached anything, and has nothing to add to earlier ones.
+                # It was interrupted before it had a result.
                 return None
             at = self._begun()
             at = replace(at, value=self._value(at.w, at.belief)) if math.isinf(at.value) else at
@@ -202,7 +202,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
         """Improve the weights, then the belief."""
         assert self.at is not None
         if math.isinf(self.at.value) and self._inner is not None:
-            # Only a start that knows no weights yet looks at its initial planes.
+            # Only a start without weights uses its initial planes.
             self._begun()
         solved, at = self._improve_weights(self.at)
         self._offer(at)
@@ -222,11 +222,11 @@ class _Run(OuterLoop[DissimilarityObjective]):
             problem, solver = self.objective.blind(self.starts), self.settings._w_solver()
             solved = self._search(solver, problem, None, at, with_state=False)
             self.is_blind = False
-            # At w = 0 all latents are alike, and the initial ones would be forgotten.
+            # At w = 0 all latents score the same, and the initial ones would be forgotten.
             if solved.w.any() or solved.reason in LAST:
                 return solved, Reached(solved.w, at.belief, self._value(solved.w, at.belief))
         problem = self.objective.given(at.belief.P, self.starts)
-        # Another belief changes only the heights of planes, where the task tells their losses.
+        # Another belief changes only the heights of planes, if the task knows their losses.
         losses = problem.plus.plane_losses()
         if losses is None:
             self.state = None
@@ -243,7 +243,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
         return solved, Reached(solved.w, at.belief, value, bound) if value < at.value else replace(at, bound=bound)
 
     def _search(self, solver: Any, problem: Objective, w0: Vector | None, at: Reached, **more: Any) -> Result:
-        """Run a solver for w, whose iterations are shown as estimates of the present one."""
+        """Run a solver for w, whose iterations are reported as estimates of the current one."""
 
         def shown(line: Round) -> Round:
             value = min(at.value, line.objective + at.belief.price)
@@ -257,20 +257,20 @@ class _Run(OuterLoop[DissimilarityObjective]):
             self.lowest = at
 
 
-# The share of the tolerance at which L-BFGS stops.
+# Fraction of the tolerance at which L-BFGS stops.
 LATENT_PRECISION = 1e-2
 # Steps of L-BFGS in one block, and passes over the data of the stochastic subgradient.
 LATENT_STEPS, LATENT_PASSES = 100, 10
-# Multiples of w that θ may begin with: the distribution then favours the latents that w does.
+# Multiples of w that θ may start from: the distribution then favors the latents that w does.
 FIRST_MULTIPLES = (1.0, 4.0, 16.0, 64.0)
 
 
 class OutOfTime(Exception):
-    """Ends a block whose time is over."""
+    """Raised when the time limit is reached inside a block."""
 
 
 class Search:
-    """A function of θ divided by Σ_i c_i, which remembers the best θ it was asked at."""
+    """A function of θ divided by Σ_i c_i, which stores the best θ it was evaluated at."""
 
     def __init__(self, function: Function, theta: Vector, scale: float, seconds: float) -> None:
         self.function, self.scale = function, scale
@@ -278,13 +278,13 @@ class Search:
         self.theta, self.value = theta, function(theta)[0] / scale
 
     def consider(self, theta: Vector) -> None:
-        """Go on from these weights if they are better."""
+        """Continue from these weights if they are better."""
         value = self.function(theta)[0] / self.scale
         if value < self.value:
             self.theta, self.value = theta, value
 
     def __call__(self, theta: Vector) -> tuple[float, Vector]:
-        """Return the function and its gradient at θ; raise OutOfTime once the time is over."""
+        """Return the function and its gradient at θ; raise OutOfTime at the time limit."""
         value, gradient = self.function(theta)
         if value / self.scale < self.value:
             self.value, self.theta = value / self.scale, theta.copy()
@@ -294,7 +294,7 @@ class Search:
 
 
 def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
-    """Return the multiple of w, 0 included, that makes the objective lowest as θ; 0 if Φ are features of their own."""
+    """Return the multiple of w, 0 included, that minimizes the objective as θ; 0 if Φ differs from φ."""
     nothing = np.zeros(objective.model.n_weights)
     if objective.model.features is not None or not w.any():
         return nothing
@@ -303,7 +303,7 @@ def first_theta(objective: DissimilarityObjective, w: Vector) -> Vector:
 
 
 def descend_by_lbfgs(search: Search, precision: float) -> None:
-    """Go down by L-BFGS until a step lowers the function by less than the precision."""
+    """Minimize by L-BFGS until a step decreases the function by less than the precision."""
     options = {"maxiter": LATENT_STEPS, "ftol": precision, "gtol": 1e-9}
     optimize.minimize(search, search.theta, jac=True, method="L-BFGS-B", options=options)
 
@@ -311,9 +311,9 @@ def descend_by_lbfgs(search: Search, precision: float) -> None:
 def descend_by_subgradient(
     search: Search, objective: DissimilarityObjective, w: Vector, rng: np.random.Generator
 ) -> None:
-    """Go down by stochastic subgradients of λ/2‖θ‖² + E_i[ξ_i − β H_i], the example i drawn in proportion to c_i.
+    """Minimize by stochastic subgradients of λ/2‖θ‖² + E_i[ξ_i − β H_i], the example i drawn in proportion to c_i.
 
-    λ = J/Σ_i c_i and the step is 1/(λt); the whole function is asked after each pass over the data.
+    λ = J/Σ_i c_i and the step is 1/(λt); the full function is evaluated after each pass over the data.
     """
     risks = [latent_risk(model, np.ones(1), objective.beta, w) for model in objective.singles]
     rate, shares = objective.J / search.scale, objective.weights / search.scale
@@ -328,14 +328,14 @@ def descend_by_subgradient(
 
 @dataclass(eq=False, repr=False)
 class Dissimilarity(Alternation):
-    """Block coordinate descent over w and θ, as `ModLat` needs it.
+    """Block coordinate descent over w and θ, for `ModLat`.
 
-    A round improves w by `CCCP` at fixed θ, then θ at fixed w; either is taken only if it lowers the objective, which
-    therefore never rises (exact inference). It stops when a round lowers the objective by less than tol·Σ_i c_i, or
-    leaves θ as it was. Where the task tells the losses of planes (`plane_losses`), these are kept from round to round.
+    An iteration improves w by `CCCP` at fixed θ, then θ at fixed w; either is accepted only if it decreases the
+    objective, which never increases (exact inference). It stops when an iteration decreases the objective by less than
+    tol·Σ_i c_i or does not change θ. Planes are kept between iterations if the task has `plane_losses`.
 
-    A start without weights first finds w by the loss of the outputs alone. θ begins with the multiple of w (0 among
-    them) that makes the objective lowest, if both have the same features.
+    A start without weights first finds w by the loss of the outputs alone. θ starts from the multiple of w (including
+    0) that minimizes the objective, if both have the same features.
 
     Parameters
     ----------
@@ -344,19 +344,19 @@ class Dissimilarity(Alternation):
     latent_solver : {"lbfgs", "subgradient"}, default="lbfgs"
         Solver for θ: L-BFGS, or the stochastic subgradient with steps 1/(λt), λ = J/Σ_i c_i.
     tol : float, default=1e-3
-        Decrease of a round at which to stop, as a share of Σ_i c_i, and the relative precision of CCCP.
+        Decrease per iteration at which to stop, relative to Σ_i c_i, and the relative precision of CCCP.
     max_rounds, max_seconds : number
-        Limits: rounds of each start, seconds of all together.
+        Limits: iterations per start, seconds of all starts together.
     restarts : int, default=1
         Number of starts; the best objective is kept.
     random_state : int or None, default=0
         Seed of the order of examples for the stochastic subgradient.
     cache_mb : float, optional
-        Megabytes that the solver for w may keep planes in; by default its own bound.
+        Maximum megabytes of planes kept by the solver for w; by default its own limit.
 
     Notes
     -----
-    Kumar, Packer & Koller (2012). The objective is descended as written there in (11); the subgradient that the paper
+    Kumar, Packer & Koller (2012). The objective is (11) of the paper; the subgradient that the paper
     prints for θ has another sign and no β at its last term.
     """
 
@@ -405,17 +405,17 @@ class Dissimilarity(Alternation):
 
 @dataclass(eq=False, repr=False)
 class Imputation(Alternation):
-    """Iterative LSVM: impute the latents, then train with a loss measured against them, and so on.
+    """Iterative LSVM: alternately impute the latents and train with a loss measured against them.
 
-    The belief is one latent for certain: argmax_h s(y_i, h). As imputing may raise the objective, the best of all
-    rounds is kept. It stops when the latents stay as they are or a round is not below the best one by tol·Σ_i c_i.
+    The belief is a single latent value: argmax_h s(y_i, h). Because imputing may increase the objective, the best of
+    all iterations is kept. It stops when the latents do not change or the decrease is less than tol·Σ_i c_i.
 
     Parameters
     ----------
     solver : solver, optional
         `CCCP` or `SelfPaced`, or a convex solver for inner "convex".
     inner : {"cccp", "convex"}, default="cccp"
-        Whether training is a latent SVM, whose right output may have any latent, or a convex problem in which it has
+        Whether training is a latent SVM, whose true output may have any latent, or a convex problem in which it has
         the imputed one.
     tol, max_rounds, max_seconds, restarts, cache_mb
         See `Dissimilarity`.
@@ -432,7 +432,7 @@ class Imputation(Alternation):
     cache_mb: float | None = None
 
     def check(self, objective: Problem) -> None:
-        """Raise unless the parameters make sense."""
+        """Raise unless the parameters are valid."""
         if self.inner != "convex":
             super().check(objective)
             return

@@ -1,4 +1,4 @@
-"""What all solvers share: checks of parameters, monitoring of progress, the best weights so far, stopping rules."""
+"""Base class of solvers: parameter checks, monitoring, the best weights so far, stopping rules."""
 
 import math
 import time
@@ -35,7 +35,7 @@ MEANINGS = {
 }
 
 SHORTEST_FIRST_STEP = 1e-9
-# Relative rounding error of a sum of many terms, and the largest one of an objective that means anything.
+# Relative rounding error of a sum of many terms, and the largest meaningful one of an objective.
 ROUNDING, NOISE = 1e4 * np.finfo(np.float64).eps, 0.01
 # Largest ratio of Ω at the initial weights of a descent to the objective at zero.
 FARTHEST_START = 100.0
@@ -52,7 +52,7 @@ SOLVER = Constraint(
 
 @dataclass
 class Earlier:
-    """What an earlier start has reached, and the length of the history when it ended."""
+    """Result of an earlier start, and the length of the history at its end."""
 
     objective: float
     w: Weights | None
@@ -61,7 +61,7 @@ class Earlier:
 
 @dataclass
 class Monitor:
-    """Keeps what a solver has reached and decides when to stop.
+    """Tracks the progress of a solver and decides when to stop.
 
     Parameters
     ----------
@@ -81,18 +81,18 @@ class Monitor:
     best, objective : ndarray and float
         The best weights and their objective.
     proven_at, proven : ndarray and float
-        The same of the weights whose inference was exact.
+        The same for weights with exact inference.
     lower_bound, bounded : float and bool
-        The best bound, and whether it is one: it rests on planes that are below their functions.
+        The best bound, and whether it is valid: it is based on planes that are below their functions.
     found, met : str and bool
-        Why to stop as the solver has found, and whether the last iteration met the tolerance; `reason` follows from
+        Reason to stop found by the solver, and whether the last iteration met the tolerance; `reason` follows from
         these and the limits.
     solver : tree
-        What `snapshot` had returned, if a solver continues an earlier run.
+        Result of `snapshot`, if a solver continues an earlier run.
     model : callable, optional
         Returns a value below the objective at any weights, from the planes that a solver keeps.
     closing : callable, optional
-        What is to be done on an interrupt, for instance a last certificate.
+        Called on an interrupt, for instance for a last certificate.
     """
 
     problem: Objective = field(metadata=CONTEXT)
@@ -120,7 +120,7 @@ class Monitor:
     def __post_init__(self) -> None:
         assert self.problem.plus.tally is not None
         self.tally = self.problem.plus.tally
-        # Below this size an objective is taken for 0.
+        # Objectives below this size are treated as 0.
         self.least = least_scale(self.problem.weights)
         self.model: Callable[[Vector], float] | None = None
         self.reason = ""
@@ -143,11 +143,11 @@ class Monitor:
     def _restore(self, tree: Tree) -> None:
         load_state_dict(self, tree, self.problem)
         if self.best is None and math.isfinite(self.objective):
-            raise ValueError(f"the objective is {self.objective:g}, but there are no weights that reach it")
+            raise ValueError(f"the objective is {self.objective:g}, but there are no weights for it")
         if self.proven_at is None and self.proven == self.objective:
             self.proven_at = self.best
         if any(start.rounds > len(self.history) for start in self.earlier):
-            raise ValueError(f"a start ended after more than {len(self.history)} rounds")
+            raise ValueError(f"a start ended after more than {len(self.history)} iterations")
         checked_dict(self.solver)
         self._began, self.tally.calls = time.perf_counter() - self.seconds, self.calls
         recall(self.problem, self.memory)
@@ -171,13 +171,13 @@ class Monitor:
         return restoring(self.checkpointer)
 
     def begin_next_start(self) -> None:
-        """Put what this start has reached aside, and begin another one."""
+        """Store the result of this start and begin another one."""
         self.earlier.append(Earlier(self.objective, self.best, len(self.history)))
         self.forget_best()
         self.solver, self.reason = None, ""
 
     def forget_best(self) -> None:
-        """Keep the next weights offered, whatever their objective."""
+        """Accept the next offered weights, whatever their objective."""
         self.best = self.proven_at = None
         self.objective = self.proven = math.inf
 
@@ -189,8 +189,8 @@ class Monitor:
     def offer(self, w: Vector, objective: float, exact: bool, copy: bool = True) -> None:
         """Report the objective at w; the best w is kept (`copy=False` if w will never change).
 
-        If inference was not exact, the objective is only known not to be below the value found. It is then compared
-        by the largest value known: that of the answers, or of the planes that the solver keeps.
+        If inference was not exact, the value is only a lower bound of the objective. It is then compared
+        by the largest known value: that of the oracle, or of the planes that the solver keeps.
         """
         self.require_finite(objective)
         if not exact and self.model is not None:
@@ -215,14 +215,14 @@ class Monitor:
         return self.bounded and self.exact and math.isfinite(self.lower_bound)
 
     def _revalue(self) -> None:
-        """Raise an inexact best objective to what planes found since then say."""
+        """Raise an inexact best objective to the value of planes found since then."""
         if self.best is not None and not self.exact and self.model is not None:
             self.objective = max(self.objective, self.model(self.best))
 
     def _prefer_proven(self) -> None:
-        """Prefer weights that are proven to meet the tolerance to those that only seem to.
+        """Prefer weights that provably meet the tolerance to those that only seem to.
 
-        Inexact weights are evaluated once more before they are called good: answers may be better by now.
+        Inexact weights are evaluated once more before they are accepted: inference may be better by now.
         """
         self._revalue()
         if self.exact or not self.bounded:
@@ -237,7 +237,7 @@ class Monitor:
             self.objective, self.best = self.proven, self.proven_at
 
     def bound(self, value: float, below: bool = True) -> None:
-        """Report a value below the minimum, or an estimate of one if it rests on planes that may not be below."""
+        """Report a value below the minimum, or an estimate if it is based on planes that may not be below."""
         self.bounded = self.bounded and below
         self.lower_bound = max(self.lower_bound, value)
 
@@ -247,16 +247,16 @@ class Monitor:
         return self.objective - self.lower_bound
 
     def is_small(self, gap: float) -> bool:
-        """Tell whether a gap meets the tolerance at the present objective."""
+        """Return whether a gap meets the tolerance at the current objective."""
         return self._meets(gap, abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap)
 
     def _meets(self, gap: float, scale: float) -> bool:
         return math.isfinite(gap) and gap <= self.tol * max(scale, self.least)
 
     def close_round(self, estimate: tuple[float, float] | None = None) -> bool:
-        """Record an iteration and tell whether to stop.
+        """Record an iteration and return whether to stop.
 
-        `estimate` is an objective and a bound to show while the true ones are not known.
+        `estimate` is an objective and a bound to report while the true ones are unknown.
         """
         seconds = time.perf_counter() - self._began
         self._prefer_proven()
@@ -276,7 +276,7 @@ class Monitor:
         return bool(self.reason)
 
     def finish(self, reason: str) -> None:
-        """Stop for a reason that the solver found after its last iteration."""
+        """Stop for a reason found by the solver after its last iteration."""
         self.reason = self.found = reason
         self._save()
 
@@ -291,7 +291,7 @@ class Monitor:
         return len(self.history) - (self.earlier[-1].rounds if self.earlier else 0)
 
     def _judge(self, found: str, met: bool, stopped: bool, seconds: float) -> None:
-        """Set the reason to stop: the tolerance is met, a limit is reached, or what the solver itself has found."""
+        """Set the reason to stop: the tolerance is met, a limit is reached, or the reason found by the solver."""
         self.found, self.met = found, met
         if met:
             self.reason = "converged"
@@ -305,7 +305,7 @@ class Monitor:
             self.reason = found
 
     def result(self) -> Result:
-        """Return what was reached; the last line of the history is made to say so."""
+        """Return the result; the last entry of the history is updated to agree with it."""
         assert self.best is not None
         self._prefer_proven()
         self._check()
@@ -325,8 +325,8 @@ class Monitor:
     def _check(self) -> None:
         """Raise if the bound, or 0 for Ω = ½‖w‖², is above the objective; a bound above it by rounding is lowered.
 
-        Without a certificate one of both is wrong where they cross: the objective, if inference missed maxima, and
-        else the bound.
+        Without a certificate one of them is wrong if they cross: the objective if inference missed maxima,
+        otherwise the bound.
         """
         if not self.certified:
             if self.bounded:
@@ -342,13 +342,13 @@ class Monitor:
 
 
 def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bound: float) -> float:
-    """Return a certified lower bound, or the objective at w where rounding has put the bound above it.
+    """Return a certified lower bound, or the objective at w if rounding has put the bound above it.
 
     Raises
     ------
     InputError
-        If the bound exceeds the objective by more than rounding can explain: a plane that was called exact does not
-        support its function. Or if rounding errors are not small beside the objective itself.
+        If the bound exceeds the objective by more than rounding can explain: a plane that is marked exact does not
+        support its function. Or if rounding errors are not small relative to the objective.
     """
     excess = lower_bound - value
     if excess <= 0.0:
@@ -374,7 +374,7 @@ def _rounding(objective: Objective, w: Vector | None, value: float) -> float:
     """Return the largest difference between objective and bound at w that rounding can explain.
 
     Both are sums whose terms nearly cancel: the totals of the two sides, and w·(l − Σ c α g). Their rounding errors
-    grow with the terms, not with what is left of them.
+    grow with the terms, not with their sum.
     """
     assert w is not None
     size, scale = float(np.linalg.norm(w)), abs(value)
@@ -384,24 +384,24 @@ def _rounding(objective: Objective, w: Vector | None, value: float) -> float:
 
 
 def least_scale(weights: Vector) -> float:
-    """Return the size below which an objective with these c_i is taken for 0: it grows with them, as the losses do."""
+    """Return the size below which an objective with these c_i is treated as 0; it scales with them."""
     return 1e-12 * min(1.0, float(weights.sum()))
 
 
 @contextmanager
 def solving() -> Iterator[None]:
-    """Keep BLAS to one thread, and leave it to `Monitor.offer` to report overflows."""
+    """Limit BLAS to one thread, and let `Monitor.offer` report overflows."""
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         yield
 
 
 def memory_of(objective: Problem) -> Tree:
-    """Return what later answers of an objective depend on in addition to the weights, None if there is nothing."""
+    """Return the state on which later results of an objective depend in addition to the weights, or None."""
     return [batch.memory() for batch in objective.remembering] or None
 
 
 def recall(objective: Problem, memory: Tree) -> None:
-    """Put back what `memory_of` returned."""
+    """Restore the state that `memory_of` returned."""
     for batch, part in zip(objective.remembering, memory or [], strict=True):
         batch.recall(part)
 
@@ -409,9 +409,9 @@ def recall(objective: Problem, memory: Tree) -> None:
 def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
     """Return the initial weights of a direct descent.
 
-    With latent variables w = 0, where all of them are alike, is a saddle. So the initial ones are taken for known, and
-    the step down from zero is made whose length lowers that convex objective most, of those tried; where Ω outweighs
-    them all, the step that brings the linear part of the losses to zero, as far as Ω does not dwarf the losses there.
+    With latent variables w = 0, where all of them score the same, is a saddle point. So the initial ones are fixed, and
+    a descent step from zero is made, with the best of some lengths for that convex objective. If Ω outweighs
+    all of them, the step is that to zero linear losses, as far as Ω does not dominate the losses there.
     """
     w = np.zeros(objective.n_features)
     if "convex" in objective.properties or objective.starts is None:
@@ -427,7 +427,7 @@ def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
             break
         step *= shorter
     if not w.any() and gradient.any():
-        # A largest entry of 1 first: the square of a tiny gradient would underflow.
+        # Normalize the largest entry to 1 first: the square of a tiny gradient would underflow.
         size = float(np.abs(gradient).max())
         direction = gradient / size
         w = -best / size / float(direction @ direction) * direction
@@ -437,24 +437,24 @@ def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
 
 
 class BaseSolver(Parametrized):
-    """A solver's frame; subclasses define `needs`, their parameters and `_run`.
+    """Base class of solvers; subclasses define `needs`, their parameters and `_run`.
 
     Subclasses have at least the parameters `tol`, `max_rounds` and `max_seconds`.
 
     Attributes
     ----------
     limits : tuple of str
-        Parameters that say how far a run goes: one that reached them can continue with larger ones.
+        Parameters that limit a run: a run that reached them can continue with larger ones.
     constraints : dict of str to Constraint
-        The values that parameters may have, in addition to those that base classes declare.
+        Allowed values of parameters, in addition to those of base classes.
     takes_latents : bool
-        Whether a start begins with initial latents, not with weights derived from them.
+        Whether a start uses initial latents instead of weights derived from them.
     has_restarts : bool
         Whether `restarts` is a parameter.
     bounds : bool
         Whether lower bounds approach the objective if it is convex.
     warns_if_stalled : bool
-        Whether a run without a bound that stalled has not converged.
+        Whether a stalled run without a bound counts as not converged.
     """
 
     needs: frozenset[str] = frozenset()
@@ -495,21 +495,21 @@ class BaseSolver(Parametrized):
         self.set_params(restarts=restarts)
 
     def repeated(self, objective: Objective) -> Self:
-        """Return the solver with parameters for one of many similar problems, whose planes are kept."""
+        """Return the solver with parameters for one of many similar problemswith kept planes."""
         return self
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
-        """Return by which rule a run ends, its goal and the iterations it looks at; see `latentstruct.progress.eta`."""
+        """Return the stopping rule of a run, its goal and its span; see `latentstruct.progress.eta.StoppingRule`."""
         if not self.bounds:
             return "", 0.0, 1
         return "gap" if "convex" in objective.properties else "", self.tol, 1
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
+        """Raise unless objective and parameters are compatible."""
         self.check_needs(objective)
 
     def check_needs(self, objective: Problem) -> None:
-        """Raise unless the objective has what this solver needs and the parameters make sense."""
+        """Raise unless the objective has the properties that this solver needs and the parameters are valid."""
         missing = sorted(self.needs - objective.properties)
         if missing:
             lacking = " and ".join(MEANINGS[need] for need in missing)
@@ -531,16 +531,16 @@ class BaseSolver(Parametrized):
         Parameters
         ----------
         objective : Objective
-            What to minimize.
+            The objective.
         w0 : ndarray of shape (d,), optional
-            Initial weights; by default zero, or weights that tell latents apart (`initial_weights`).
+            Initial weights; by default zero, or weights that distinguish latents (`initial_weights`).
         state : object, optional
             `Result.state` of an earlier call on the same data.
         callback : callable, optional
-            Called with a `Round` after each iteration. If it returns a true value, the solver stops.
+            Called with a `Round` after each iteration. If it returns True, the solver stops.
         checkpointer : Checkpointer, optional
-            Stores the state after each iteration; if it has one, the solver continues from there, whatever w0 and
-            `state` are.
+            Stores the state after each iteration; if it has one, the solver continues from there, regardless of w0 and
+            `state`.
 
         Returns
         -------

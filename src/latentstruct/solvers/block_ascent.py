@@ -14,18 +14,18 @@ from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
-# Passes over the data in this many parts before the first iteration: the first planes are poor unless w follows.
+# Number of parts of the passes over the data before the first iteration: without updates of w first planes are poor.
 FIRST_PASSES, PARTS = 2, 8
-# Share of the newest w in the average at which the oracle is queried.
+# Weight of the newest w in the average at which the oracle is queried.
 AVERAGE = 0.5
-# Iterations after which w is computed afresh from the dual variables.
+# Iterations after which w is recomputed from the dual variables.
 REFRESH_EVERY = 10
 # Cost of an oracle call in visits of an example's kept planes, for the rule that ends the sweeps. From 0.5 to 2.5 the
 # time of whole trainings on text, handwriting and digits hardly changed.
 ORACLE_VISITS = 1.0
-# Examples with less than this share of the mean gap are left out of the next sweep.
+# Examples with less than this fraction of the mean gap are skipped in the next sweep.
 LEAST_SHARE = 0.1
-# Where the problem over the kept planes is solved: sweeps at most, and the share of the tolerance or of the gap.
+# Maximum sweeps for the problem over the kept planes, and its precision relative to the tolerance or the gap.
 SETTLING_SWEEPS, SETTLED = 100, 0.3
 
 
@@ -36,15 +36,15 @@ class Ascent(DualPoint):
     rng: np.random.Generator = field(init=False)
     average: Weights = field(init=False)
     warm: bool = False
-    """Whether it begins at given weights."""
+    """Whether it starts from given weights."""
 
 
 @dataclass(eq=False, repr=False)
 class BlockAscent(BaseSolver):
-    """Block-coordinate ascent of the dual over several planes for each example.
+    """Block-coordinate ascent of the dual over several planes per example.
 
     An iteration improves each example's dual variables over all its kept planes by SMO steps, in sweeps over the
-    examples, for as long as a sweep gains more per visit than the oracle call did. Then the oracle is queried
+    examples, as long as a sweep gains more per visit than the oracle call did. Then the oracle is queried
     for all examples at an average of the recent w, which gives the exact objective there and new planes. The dual value
     is a lower bound at any time, so every iteration ends with a certified gap. Before the first iteration two passes
     over the data query the oracle in parts. From given weights there are no such passes; the problem over the kept
@@ -57,21 +57,21 @@ class BlockAscent(BaseSolver):
     max_rounds, max_seconds : number
         Limits.
     max_sweeps : int, default=10
-        Sweeps over kept planes in one iteration at most. With a costly oracle or large C, 50 may be faster.
+        Maximum sweeps over kept planes per iteration. With a costly oracle or large C, 50 may be faster.
     steps : int, default=50
-        SMO steps inside an example at most.
+        Maximum SMO steps per visit of an example.
     max_planes : int, optional
-        Planes kept for an example. If an example needs more, the two with the least dual mass are replaced by their
-        mean. By default as many as keep the Gram matrices of all examples below 1 GB, from 50 to 1000.
+        Maximum planes kept per example. If an example needs more, the two with the least dual mass are replaced by
+        their mean. By default as many as keep the Gram matrices of all examples below 1 GB, from 50 to 1000.
     settle : bool, default=False
         Whether each iteration solves the problem over the kept planes, and queries the oracle halfway between its
-        solution and the best weights, as it does from given weights. With the planes of a similar problem this needs
+        solution and the best weights, as from given weights. With the planes of a similar problem this needs
         fewer oracle calls, and more time between them.
     random_state : int, default=0
         Seed of the order of examples.
     cache_mb : float, optional
-        Megabytes that kept planes may take. The least useful planes are given up where there is no space, which
-        costs iterations; with two or three per example the gap may stay open. By default there is no bound.
+        Maximum megabytes of kept planes. The least useful planes are dropped if there is no space, which
+        costs iterations; with two or three per example the gap may not close. By default there is no limit.
 
     Notes
     -----
@@ -80,7 +80,7 @@ class BlockAscent(BaseSolver):
 
     See Also
     --------
-    HingeSolver : The default for the hinge, which changes to `Bundle` where blocks make no progress.
+    HingeSolver : The default for the hinge, which switches to `Bundle` if blocks make no progress.
     """
 
     needs = frozenset({"convex", "planes", "l2"})
@@ -126,7 +126,7 @@ class BlockAscent(BaseSolver):
             point.average = point.w.copy()
             point.query(point.average)
             for _ in range(FIRST_PASSES if state is None else 0):
-                # Each part is queried at the w that the earlier ones led to.
+                # Each part is queried at the w that results from the earlier ones.
                 for rows in point.shuffled_parts(point.rng, PARTS):
                     point.ask(rows)
                     point.ascend(rows, steps=self.steps)
@@ -151,13 +151,13 @@ class BlockAscent(BaseSolver):
             monitor.close_round()
 
     def _sweep(self, point: Ascent) -> None:
-        """Raise the dual over the kept planes while that gains more per visit than new planes did."""
+        """Increase the dual over the kept planes while that gains more per visit than new planes did."""
         rows = point.rng.permutation(point.every)
         gaps, gain = point.ascend(rows, steps=self.steps)
         least = gain / ((1.0 + ORACLE_VISITS) * len(rows))
         for _ in range(self.max_sweeps):
-            # Examples with little left are not visited again before they get new planes. The order stays random:
-            # neighbors in the data are often alike, and in sequence they undo each other's steps.
+            # Examples with a small gap are not visited again before they get new planes. The order stays random:
+            # neighbors in the data are often similar, and in sequence they undo each other's steps.
             rows = point.rng.permutation(rows[gaps >= LEAST_SHARE * gaps.mean()])
             if len(rows) == 0:
                 # The gaps are not finite, which the next query reports.
@@ -169,8 +169,8 @@ class BlockAscent(BaseSolver):
     def _settle(self, point: Ascent) -> None:
         """Solve the problem over the kept planes, which costs no oracle calls.
 
-        The masses of an earlier call belong to another linear part or other weights, so w is far from anywhere
-        sensible. Most of the gap soon lies in a few examples: these are visited ten times for each time that all are.
+        The masses of an earlier call belong to another linear part or other weights, so w is far from any
+        useful point. Most of the gap soon lies in a few examples: these are visited ten times per visit of all.
         """
         visits, objective = SETTLING_SWEEPS * len(point.every), point.monitor.objective
         while visits > 0:

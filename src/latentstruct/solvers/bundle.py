@@ -29,12 +29,12 @@ from latentstruct.solvers import solver_state  # noqa: F401 - registers how plan
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
 
-# The QP over the planes is solved to this share of the gap that is wanted.
+# Precision of the QP over the planes, relative to the wanted gap.
 QP_SHARE = 1e-3
-# Iterations between two exact oracle calls that may be answered from remembered planes.
+# Iterations between two exact oracle calls that may use cached planes.
 MOST_CACHED_ROUNDS = 10
 STALLED_ROUNDS = 200
-# The proximal term is right while the next step promises between these shares of the gap; else it changes by a factor.
+# The proximal term is kept while the predicted decrease of a step is between these fractions of the gap.
 LEAST_PROMISE, MOST_PROMISE = 0.2, 0.5
 PROXIMITY_FACTOR = 1.5
 PROXIMITY_RANGE = (0.1, 1e8)
@@ -42,13 +42,13 @@ PROXIMITY_RANGE = (0.1, 1e8)
 
 @dataclass
 class Progress:
-    """Watches a gap that rounding may keep from closing."""
+    """Detects a gap that no longer decreases because of rounding."""
 
     best: float = math.inf
     idle: int = 0
 
     def stalled(self, gap: float) -> bool:
-        """Tell whether the gap has not become smaller by a thousandth for many rounds."""
+        """Return whether the gap has not decreased by a thousandth for many iterations."""
         if gap < 0.999 * self.best:
             self.best, self.idle = gap, 0
         else:
@@ -60,9 +60,9 @@ class Progress:
 class PlaneBundle:
     """Total planes (g_k, b_k) of the plus side, their Gram matrix, and multipliers of the model's minimum.
 
-    The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimizer near a centre v, with the term
+    The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimizer near a center v, with the term
     ρ/2‖w − v‖² added, is w = (l + ρv − Σ α_k g_k)/(1 + ρ) for the α in the simplex that solves a small QP. The
-    minimum without that term (ρ = 0) is the best bound the planes give, so both are kept, as `near` and `far`.
+    minimum without that term (ρ = 0) is the best bound from the planes, so both are kept, as `near` and `far`.
     """
 
     most: Annotated[int, Range(2)]
@@ -93,7 +93,7 @@ class PlaneBundle:
         return len(self.offsets)
 
     def rescale(self, weights: Vector) -> bool:
-        """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
+        """Rescale to weights c_i that are a multiple of the earlier ones; return whether they are."""
         factor = weights.sum() / self.weights.sum()
         if not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
             return False
@@ -104,7 +104,7 @@ class PlaneBundle:
         return True
 
     def add(self, plane: Plane) -> None:
-        """Add a plane; when the bundle is full the one idle for longest goes."""
+        """Add a plane; if the bundle is full, the longest unused one is dropped."""
         self.below = self.below and plane.below
         if self.size == self.most and self.idle.max() == 0:
             self._aggregate()
@@ -118,8 +118,8 @@ class PlaneBundle:
         self.gram[k] = self.gram[:, k] = self.slopes @ plane.slope
 
     def _resize(self, k: int) -> None:
-        """Keep the first k planes, or make space for as many."""
-        # In place: the slopes take most of the memory, and there is no space for them twice.
+        """Keep the first k planes, or allocate space for k."""
+        # In place: the slopes use most of the memory, and there is no space for a copy.
         self.slopes.resize((k, self.slopes.shape[1]), refcheck=False)
         for name in ("offsets", "idle", "far", "near"):
             setattr(self, name, np.resize(getattr(self, name), k))
@@ -138,14 +138,14 @@ class PlaneBundle:
         self.gram = self.slopes @ self.slopes.T
         self.near, self.far = np.eye(k)[0], np.eye(k)[-1]
 
-    def solve(self, centre: Vector, precision: float) -> None:
-        """Find the multipliers of the model's minimum to a precision, anywhere and near the centre."""
-        self.far = self._solved(self.far, 0.0, centre, precision)
-        self.near = self._solved(self.near, self.proximity, centre, precision) if self.proximity else self.far
+    def solve(self, center: Vector, precision: float) -> None:
+        """Find the multipliers of the model's minimum to a precision, with and without the proximal term."""
+        self.far = self._solved(self.far, 0.0, center, precision)
+        self.near = self._solved(self.near, self.proximity, center, precision) if self.proximity else self.far
         self.idle = np.where((self.far > 0) | (self.near > 0), 0, self.idle + 1)
 
-    def _solved(self, alpha: Vector, proximity: float, centre: Vector, precision: float) -> Vector:
-        pull = (self.linear.slope + proximity * centre) / (1.0 + proximity)
+    def _solved(self, alpha: Vector, proximity: float, center: Vector, precision: float) -> Vector:
+        pull = (self.linear.slope + proximity * center) / (1.0 + proximity)
         gram, gains = self.gram / (1.0 + proximity), self.offsets + self.slopes @ pull
         alpha = alpha.copy()
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
@@ -153,7 +153,7 @@ class PlaneBundle:
         return alpha
 
     def adapt(self, promise: float, kept: bool) -> None:
-        """Change the proximal term by the share of the gap that a step promised, and whether it kept that promise."""
+        """Change the proximal term by the predicted decrease of a step relative to the gap, and by its success."""
         lowest, highest = PROXIMITY_RANGE
         if promise < LEAST_PROMISE and self.proximity > lowest:
             self.proximity = max(self.proximity / PROXIMITY_FACTOR, lowest)
@@ -164,9 +164,9 @@ class PlaneBundle:
         """Return Σ α_k (b_k + g_k·w) as one plane."""
         return Plane(alpha @ self.slopes, float(alpha @ self.offsets))
 
-    def point(self, centre: Vector) -> Vector:
-        """Return the model's minimizer near the centre."""
-        pull = self.linear.slope + self.proximity * centre
+    def point(self, center: Vector) -> Vector:
+        """Return the model's minimizer near the center."""
+        pull = self.linear.slope + self.proximity * center
         return (pull - self.combination(self.near).slope) / (1.0 + self.proximity)
 
     def bound(self) -> float:
@@ -185,9 +185,9 @@ class PlaneBundle:
 class Bundle(BaseSolver):
     """One-slack cutting planes, by default with a proximal term.
 
-    Each round adds one plane, the sum over all examples, and solves a small QP over all planes so far. The number
+    Each iteration adds one plane, the sum over all examples, and solves a small QP over all planes so far. The number
     of planes needed does not grow with the number of examples. Only totals of the oracle are used (unless planes
-    are cached), so this also serves problems with one huge example or with distributed data.
+    are cached), so this also works for problems with one huge example or with distributed data.
 
     Parameters
     ----------
@@ -196,23 +196,23 @@ class Bundle(BaseSolver):
     max_rounds, max_seconds : number
         Limits.
     proximity : float, default=10.0
-        Weight ρ of the proximal term ρ/2‖w − v‖² in the first round; 0 gives plain 1-slack cutting planes. v moves to w
-        when the objective fell by a tenth of what the model promised (a serious step), else only the model improves. On
-        handwritten words ρ = 10 halves the rounds.
+        Weight ρ of the proximal term ρ/2‖w − v‖² in the first iteration; 0 gives plain 1-slack cutting planes. v moves
+        to w when the objective decreases by a tenth of the prediction (a serious step), otherwise only the model
+        improves. On handwritten words ρ = 10 halves the iterations.
     max_planes : int, default=200
-        Planes kept in the bundle (memory max_planes · d).
+        Maximum planes in the bundle (memory max_planes · d).
     cached_planes : int, default=0
-        Planes remembered for each example. If above 0, an iteration is answered from them while that cuts the model by
-        a tenth of the gap, for 10 iterations at most before the next call of the exact oracle.
+        Planes cached per example. If above 0, iterations use them instead of the oracle while that improves the model
+        by a tenth of the gap, for at most 10 iterations before the next call of the exact oracle.
     adaptive : bool, optional
-        Whether ρ changes from round to round. It grows where a step promised more than half of the gap and failed, as
-        it went too far, and shrinks where a step promises less than a fifth, as it is too short. With F1 and the ROC
-        area of 4000 rows as losses that saves the more the larger C is: 88 rounds against 136 and 44 against 159 at
+        Whether ρ changes between iterations. It grows if a step with a predicted decrease of more than half of the gap
+        fails, and shrinks if the predicted decrease is less than a fifth. With F1 and the ROC
+        area of 4000 rows as losses this saves more for larger C: 88 iterations against 136 and 44 against 159 at
         C = 1e4, 147 against 563 and 60 against more than 600 at 1e5. With many small structures it takes up to 1.8
-        times the rounds (classes of digits at C = 100), so by default it is done where there is one example only.
+        times the iterations (classes of digits at C = 100), so by default it is used only if there is a single example.
     cache_mb : float, optional
-        Megabytes that all kept planes may take; with `cached_planes` the bundle has half of them at most. Fewer planes
-        are then kept, three in the bundle at least, which costs rounds. By default there is no bound.
+        Maximum megabytes of all kept planes; with `cached_planes` the bundle has at most half of them. Fewer planes
+        are then kept, at least three in the bundle, which costs iterations. By default there is no limit.
     """
 
     needs = frozenset({"convex", "l2"})
@@ -233,7 +233,7 @@ class Bundle(BaseSolver):
     cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
+        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         if self.cached_planes and "planes" not in objective.properties:
             expected = "0 for an objective without planes of single examples (shards return sums only)"
@@ -249,14 +249,14 @@ class Bundle(BaseSolver):
             run.step()
 
     def _shares(self, objective: Objective) -> Shares:
-        """Return how many planes of either kind there is room for."""
+        """Return the maximum numbers of planes of both kinds."""
         d = objective.n_features
         if self.cached_planes:
             return shared_out(self.cache_mb, d, self.max_planes)
         return Shares(dense_planes(self.cache_mb, d, self.max_planes), None)
 
     def _bundle(self, objective: Objective, linear: Plane, state: PlaneBundle | None) -> PlaneBundle:
-        """Go on with an earlier bundle if the examples' weights changed only by a factor, else begin anew."""
+        """Continue with an earlier bundle if the examples' weights changed only by a factor, else start a new one."""
         weights = objective.plus.weights
         most = self._shares(objective).planes
         if state is None or state.most > most or not state.rescale(weights):
@@ -265,7 +265,7 @@ class Bundle(BaseSolver):
         return state
 
     def inheriting(self, objective: Objective, store: PlaneStore) -> PlaneBundle:
-        """Return the state of a bundle that begins with the dual point and the planes of single examples of a store."""
+        """Return the state of a bundle that starts from the dual point and the planes of single examples of a store."""
         bundle = self._bundle(objective, objective.minus.total(np.zeros(objective.n_features)), None)
         bundle.add(store.combination())
         bundle.remembered = store
@@ -273,7 +273,7 @@ class Bundle(BaseSolver):
 
 
 def remembered_total(oracle: Oracle, store: PlaneStore, w: Vector) -> Plane:
-    """Query an oracle for the planes at w, keep them, and return their sum, by kept planes if it is not exact."""
+    """Query an oracle for the planes at w, keep them, and return their sum, using kept planes if it is not exact."""
     planes = oracle.planes(w)
     store.append(np.arange(oracle.n_examples), planes, np.zeros(oracle.n_features))
     return planes.total(oracle.weights) if planes.all_exact else store.highest(w)[0]
@@ -281,15 +281,15 @@ def remembered_total(oracle: Oracle, store: PlaneStore, w: Vector) -> Plane:
 
 @dataclass
 class _Descent:
-    """One run of `Bundle`: the centre with its value, the next point w, and the planes."""
+    """One run of `Bundle`: the center with its value, the next point w, and the planes."""
 
     settings: Bundle = field(metadata=CONTEXT)
     objective: Objective = field(metadata=CONTEXT)
     monitor: Monitor = field(metadata=CONTEXT)
     bundle: PlaneBundle
-    centre: Weights
+    center: Weights
     value: float = math.inf
-    centre_exact: bool = True
+    center_exact: bool = True
     w: Weights = field(default_factory=lambda: np.zeros(0))
     progress: Progress = field(default_factory=Progress)
     n_cached: int = 0
@@ -307,18 +307,18 @@ class _Descent:
         if most:
             most_bytes, store = in_bytes(settings._shares(objective).store_mb), bundle.remembered
             if store is None or store.most_bytes != most_bytes:
-                first = objective.minus.planes(self.centre)
+                first = objective.minus.planes(self.center)
                 store = PlaneStore(first, objective.weights, most, most_bytes=most_bytes)
             store.weights, bundle.remembered = objective.weights, store
 
     def begin(self) -> None:
-        """Query at the first weights."""
-        plane, self.value = self._ask(self.centre)
-        self.centre_exact = plane.exact
+        """Query the oracle at the initial weights."""
+        plane, self.value = self._ask(self.center)
+        self.center_exact = plane.exact
         self._improve(plane)
 
     def _ask(self, w: Vector) -> tuple[Plane, float]:
-        """Return the plane at w and the objective there, by the model if that is higher than an inexact answer."""
+        """Return the plane at w and the objective there, using the model if that is higher than an inexact value."""
         plus, store = self.objective.plus, self.bundle.remembered
         plane = plus.total(w) if store is None else remembered_total(plus, store, w)
         value = self._value(plane, w) if plane.exact else max(self._value(plane, w), self._model(w))
@@ -333,22 +333,22 @@ class _Descent:
         return max(value, self._value(self.bundle.remembered.highest(w)[0], w))
 
     def _improve(self, plane: Plane) -> None:
-        """Close a round: add a plane and find the next point."""
+        """End an iteration: add a plane and find the next point."""
         bundle, monitor = self.bundle, self.monitor
         bundle.add(plane)
-        bundle.solve(self.centre, QP_SHARE * self.settings.tol * abs(monitor.objective))
-        monitor.current = self.w = bundle.point(self.centre)
+        bundle.solve(self.center, QP_SHARE * self.settings.tol * abs(monitor.objective))
+        monitor.current = self.w = bundle.point(self.center)
         monitor.bound(bundle.bound(), bundle.below)
         if self.progress.stalled(monitor.gap):
             monitor.reason = "stalled"
         monitor.close_round()
 
     def step(self) -> None:
-        """Ask at the next point, and move the centre there if that keeps enough of what the model promised."""
+        """Query at the next point, and move the center there if the decrease is near the prediction."""
         w, expected = self.w, self.bundle.model(self.w)
         self.monitor.require_finite(expected)
-        if not self.centre_exact:
-            self.value = max(self.value, self._model(self.centre))
+        if not self.center_exact:
+            self.value = max(self.value, self._model(self.center))
         if self.settings.cached_planes and self.n_cached < MOST_CACHED_ROUNDS:
             assert self.bundle.remembered is not None
             plane, _ = self.bundle.remembered.highest(w)
@@ -362,7 +362,7 @@ class _Descent:
         if self.adaptive:
             self.bundle.adapt(promised / max(self.value - self.monitor.lower_bound, 1e-300), serious)
         if serious:
-            self.centre, self.value, self.centre_exact = w, reached, plane.exact
+            self.center, self.value, self.center_exact = w, reached, plane.exact
         self._improve(plane)
 
     def _value(self, plane: Plane, w: Vector) -> float:

@@ -1,4 +1,4 @@
-"""How much memory the planes that solvers keep may take."""
+"""Memory limits of planes that solvers keep."""
 
 from typing import Any, NamedTuple
 
@@ -7,12 +7,12 @@ from latentstruct.exceptions import InputError
 
 MEGABYTE = 1e6
 BUNDLE_BYTES, MOST_PLANES = 1e9, 200
-# Dense planes a bundle is given at least: two combinations of earlier ones, for steps and bound, and a new one.
+# Minimum number of dense planes of a bundle: two combinations of earlier ones, for steps and bound, and a new one.
 LEAST_PLANES = 3
 
 
 class Shares(NamedTuple):
-    """What a bundle may keep: dense planes, and megabytes of the planes of single examples (None: any number)."""
+    """Limits of a bundle: dense planes, and megabytes of the planes of single examples (None: no limit)."""
 
     planes: int
     store_mb: float | None
@@ -24,19 +24,19 @@ def in_bytes(cache_mb: float | None) -> float | None:
 
 
 def plane_bytes(n_features: int, most: int) -> int:
-    """Return the bytes of one of `most` dense planes, with its line of the Gram matrix and its numbers."""
+    """Return the bytes of one of `most` dense planes, with its row of the Gram matrix and its numbers."""
     return 8 * (n_features + most + 4)
 
 
 def affordable_planes(objective: Objective) -> int:
-    """Return how many dense planes a bundle may keep without taking too much memory."""
+    """Return the number of dense planes that a bundle may keep by default."""
     return int(min(MOST_PLANES, max(10, BUNDLE_BYTES / (8 * objective.n_features))))
 
 
 def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int = LEAST_PLANES, copies: int = 1) -> int:
-    """Return how many dense planes fit, `most` at most, or raise if there is no room for a few.
+    """Return the number of dense planes that fit, at most `most`, or raise if too few fit.
 
-    `copies` tells how many arrays of them there are at a time.
+    `copies` is the number of simultaneous arrays of them.
     """
     if cache_mb is None:
         return most
@@ -53,7 +53,7 @@ def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int 
 
 
 def shared_out(cache_mb: float | None, n_features: int, most: int) -> Shares:
-    """Divide the room between dense planes, half of it where so many are wanted, and planes of single examples."""
+    """Divide the memory between dense planes, up to half of it, and planes of single examples."""
     if cache_mb is None:
         return Shares(most, None)
     one = plane_bytes(n_features, most)
@@ -63,7 +63,7 @@ def shared_out(cache_mb: float | None, n_features: int, most: int) -> Shares:
 
 
 def bounded(solver: Any, cache_mb: float | None) -> Any:
-    """Hand a bound on to a solver that keeps planes, in place, and return it."""
+    """Set the memory limit of a solver that keeps planes, in place, and return it."""
     if cache_mb is not None and "cache_mb" in solver.get_params(deep=False):
         solver.set_params(cache_mb=cache_mb)
     return solver

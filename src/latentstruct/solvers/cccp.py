@@ -27,17 +27,17 @@ class Iterate:
     value: float
     convex: Objective
     state: Any = field(default=None, metadata=CONTEXT)
-    """What the inner solver that found them returned."""
+    """Result of the inner solver."""
 
 
 @dataclass(eq=False, repr=False)
 class CCCP(BaseSolver):
     """Concave-convex procedure with kept planes.
 
-    A round replaces f⁻ by its planes at the present w, which gives a convex problem that lies above the objective and
-    touches it at w, and minimises that. The objective never rises (exact inference). The plus side is the same in
-    all rounds and all starts, so the planes an inner solver found stay valid and are handed on: a round after the
-    first needs few new answers of the oracle.
+    An iteration replaces f⁻ by its planes at the current w, which gives a convex problem that lies above the objective
+    and touches it at w, and minimizes that. The objective never increases (exact inference). The plus side is the same
+    in all iterations and starts, so the planes found by an inner solver stay valid and are reused: an iteration after
+    the first needs few oracle calls.
 
     Parameters
     ----------
@@ -45,21 +45,21 @@ class CCCP(BaseSolver):
         Solver of the convex problems, such as `BlockAscent`, `Bundle`, `FrankWolfe` or `LBFGS`; by default the fastest
         for objectives of this kind.
     tol : float, default=1e-3
-        Stop when a round lowers the objective by less than this share of it. Convex problems are solved to this
-        relative gap in the end, and less precisely before, following the decrease of the last round.
+        Stop when the relative decrease of the objective in an iteration is less. Convex problems are solved to this
+        relative gap at the end, and less precisely before, depending on the decrease of the last iteration.
     max_rounds : int, default=200
-        Rounds of each start at most.
+        Maximum number of iterations per start.
     max_seconds : float
         Limit of all starts together.
     restarts : int, default=1
         Number of starts; the best objective is kept and all are reported. They differ only if the objective has
-        several first planes (`Objective.starts`), so not when w0 is given.
+        several initial planes (`Objective.starts`), so not when w0 is given.
     first_tol : float, default=0.1
         Relative precision of the first convex problem.
     keep_planes : bool, default=True
-        Whether inner solvers go on with the planes of earlier rounds and starts; False serves comparisons.
+        Whether inner solvers reuse the planes of earlier iterations and starts; False is for comparisons.
     cache_mb : float, optional
-        Megabytes that the inner solver may keep planes in; by default its own bound.
+        Maximum megabytes of planes kept by the inner solver; by default its own limit.
 
     Notes
     -----
@@ -98,12 +98,12 @@ class CCCP(BaseSolver):
             return _Descent(self, objective, **given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
-        """Return by which rule a run ends."""
+        """Return the stopping rule of a run."""
         return super().ending(objective) if "convex" in objective.properties else ("round", self.tol, 1)
 
     def _convex_solver(self, convex: Objective, repeated: bool) -> Any:
         """Return the solver of a convex problem, or of one of many similar ones."""
-        # The module that knows all solvers knows this one too.
+        # Imported here, because the module of all solvers imports this one.
         from latentstruct.solvers.selection import choose_solver
 
         inner = bounded(choose_solver(convex) if self.inner is None else clone(self.inner), self.cache_mb)
@@ -117,7 +117,7 @@ class _Descent(OuterLoop[Objective]):
     Attributes
     ----------
     at : Iterate
-        The best weights of the present start.
+        The best weights of the current start.
     bound : float
         Lower bound of the last convex problem.
     precision, sharper : float
@@ -163,8 +163,8 @@ class _Descent(OuterLoop[Objective]):
         at, final, objective = self.at, self.settings.tol, self.objective
         assert at is not None
         known, least = math.isfinite(at.value), least_scale(objective.plus.weights)
-        # The first convex problem is solved until it is known to say more than w = 0. There all latents are equally
-        # good, so what the initial ones tell would be lost.
+        # The first convex problem is solved until its value is below that at w = 0. There all latents score the same,
+        # so the initial ones would be lost.
         while True:
             inner = self.settings._convex_solver(at.convex, True)
             inner.set_params(tol=self.precision if known else self.sharper)
@@ -179,15 +179,15 @@ class _Descent(OuterLoop[Objective]):
         value = solved.objective + at.convex.minus.total(w)(w) - touching.minus.total(w)(w)
         decrease = at.value - value
         little = known and decrease <= final * max(abs(at.value), least)
-        # A loosely solved problem may end above where it began: then the same one is solved more precisely. A problem
-        # that its solver gave up is not.
+        # A loosely solved problem may end above its start: then it is solved again more precisely, unless its solver
+        # has stalled.
         self.small = little and (self.precision <= final or solved.reason != "converged")
         self.at = at = Iterate(w, value, touching, solved.state) if decrease > 0 else at
         self.bound = min(solved.lower_bound, at.value)
-        # Follow the decrease of the last iteration; one that brought little asks for a third of the gap.
+        # Follow the decrease of the last iteration; after a small one the gap is reduced to a third.
         share = decrease / max(abs(at.value), least)
         wanted = min(self.precision, 0.3 * self.precision if share <= self.precision else 0.5 * share)
-        # A precision a little above the final one would cost nearly as much, and have to be followed by it.
+        # A precision slightly above the final one would cost nearly as much, and still require the final one.
         self.precision = final if wanted < 2.0 * final else wanted
         self._close(at.value, self.bound, at.w)
         self.solved = solved.reason

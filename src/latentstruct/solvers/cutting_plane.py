@@ -21,11 +21,11 @@ class WorkingSets(DualPoint):
 
 @dataclass(eq=False, repr=False)
 class CuttingPlane(BaseSolver):
-    """n-slack cutting planes (Algorithm 1 of the structural SVM paper): a working set for each example.
+    """n-slack cutting planes (Algorithm 1 of the structural SVM paper): one working set per example.
 
-    A round asks the oracle for every example, adds the planes violated by more than the examples' share of the
+    An iteration queries the oracle for every example, adds the planes violated by more than the example's part of the
     tolerated gap to the working sets, and solves the QP over all working sets again, by warm-started SMO over the
-    blocks. Slack rescaling needs nothing special: its planes are planes.
+    blocks. Slack rescaling is supported through its planes.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class CuttingPlane(BaseSolver):
     max_rounds, max_seconds : number
         Limits.
     inner_tol : float, default=0.1
-        The QP is solved to this share of the gap that the round found.
+        Precision of the QP, relative to the gap of the iteration.
     max_sweeps : int, default=1000
-        Sweeps over all working sets for one QP at most.
+        Maximum sweeps over all working sets per QP.
     max_planes : int, default=500
         Size of an example's working set.
     cache_mb : float, optional
-        Megabytes that kept planes may take. Where there is no room for `max_planes` the least useful ones are given
-        up, which costs rounds; with two or three an example the gap may stay open. By default there is no bound.
+        Maximum megabytes of kept planes. If `max_planes` do not fit, the least useful ones are dropped, which costs
+        iterations; with two or three per example the gap may not close. By default there is no limit.
     """
 
     needs = frozenset({"convex", "planes", "l2"})

@@ -53,7 +53,7 @@ class LatentModel:
         return self.task.n_features if self.features is None else self.features.shape[1]
 
     def _over_sites(self, values: Vector) -> Vector:
-        """Repeat a value of each site for each of its states."""
+        """Repeat the value of each site for its states."""
         return np.repeat(values, np.diff(self.sites.offsets))
 
     def scores(self, theta: Vector) -> Vector:
@@ -75,7 +75,7 @@ class LatentModel:
         return self.features.T @ coefficients
 
     def imputed(self, w: Vector) -> Vector:
-        """Return the distribution that has the best latents of the weights w for certain; φ are then the features."""
+        """Return the distribution concentrated on the best latents of the weights w, for the features φ."""
         scores, starts = self.task.latent_scores(self.batch, w), self.sites.offsets[:-1]
         places = np.arange(len(scores))
         best = scores == self._over_sites(np.maximum.reduceat(scores, starts))
@@ -101,9 +101,9 @@ class DissimilarityObjective:
     starts : LatentStarts, optional
         Initial latents, when no weights are known.
     split : callable, optional
-        Gives the model of each example alone, for the stochastic subgradient.
+        Returns the model of each single example, for the stochastic subgradient.
     n_jobs : int
-        Threads that the oracles are asked by.
+        Number of threads of the oracles.
     """
 
     model: LatentModel
@@ -126,13 +126,13 @@ class DissimilarityObjective:
 
     @cached_property
     def singles(self) -> Sequence[LatentModel]:
-        """The model of each example alone."""
+        """The model of each single example."""
         if self.split is None:
             raise InputError("split", None, "a function that returns the model of each example")
         return self.split()
 
     def in_threads(self, n_jobs: int) -> "DissimilarityObjective":
-        """Return the same objective with its oracles asked by so many threads."""
+        """Return the same objective with oracles that use this many threads."""
         return replace(self, n_jobs=n_jobs)
 
     def given(self, P: Vector, starts: Starts | None = None) -> Objective:
@@ -147,7 +147,7 @@ class DissimilarityObjective:
         return replace(objective, starts=starts).in_threads(self.n_jobs)
 
     def price(self, P: Vector, theta: Vector) -> float:
-        """Return what does not depend on w: (J/2)‖θ‖² − β Σ_i c_i H_i."""
+        """Return the part that does not depend on w: (J/2)‖θ‖² − β Σ_i c_i H_i."""
         diversity, _ = self.model.task.diversity(self.model.batch, P)
         return 0.5 * self.J * float(theta @ theta) - self.beta * float(self.weights @ diversity)
 
@@ -159,7 +159,7 @@ class DissimilarityObjective:
     def of_theta(self, w: Vector) -> Function:
         """Return Σ_i c_i [ξ_i − β H_i] + (J/2)‖θ‖² and its (sub)gradient as a function of θ: all but ½‖w‖².
 
-        The maxima max_h s(y_i, h) are taken off, although they do not depend on θ: where the scores are large, a
+        The maxima max_h s(y_i, h) are subtracted, although they do not depend on θ: with large scores, a
         solver whose precision is relative to the value would stop early.
         """
         task, batch = self.model.task, self.model.batch
@@ -177,7 +177,7 @@ def latent_risk(model: LatentModel, weights: Vector, beta: float, w: Vector) -> 
     """Return θ → Σ_i c_i [max_{y,h} (s(y, h) + Δ_i(y, h; θ)) − β H_i(θ)] and its (sub)gradient, at fixed w.
 
     As Δ_i is linear and H_i quadratic in P_θ, the gradient is Σ_i c_i Cov_{P_θ}(Δ(y_i, h, ŷ, ĥ) − β (K_i + K_iᵀ)P_θ, Φ)
-    at the maximising pair (ŷ, ĥ).
+    at the maximizing pair (ŷ, ĥ).
     """
     worst, of_states = model.task.worst_losses(model.batch, w), model._over_sites(weights[model.sites.examples])
 

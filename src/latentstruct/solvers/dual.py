@@ -1,4 +1,4 @@
-"""The dual point that block solvers share: planes of each example, their mass, and w as its image.
+"""The dual point of block solvers: planes of each example, their mass, and w as its image.
 
 For ½‖w‖² + Σ_i c_i f_i(w) − l·w − k with planes (g_ip, b_ip) of f_i and masses α_i in the simplex,
 w(α) = l − Σ c_i α_ip g_ip, D(α) = −½‖w(α)‖² + Σ c_i α_ip b_ip − k and, at w = w(α),
@@ -35,9 +35,9 @@ class DualPoint:
     kept : PlaneStore, optional
         Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
     most : int, optional
-        Planes kept for an example; see `PlaneStore`.
+        Maximum planes kept per example; see `PlaneStore`.
     cache_mb : float, optional
-        Megabytes that all of them may take. An earlier store with another bound is left aside.
+        Maximum megabytes of all planes. An earlier store with another limit is not used.
     """
 
     objective: Objective = field(metadata=CONTEXT)
@@ -60,7 +60,7 @@ class DualPoint:
                 load_state_dict(self, monitor.solver, objective)
             monitor.current = self.w
         else:
-            # A plane of the clamped side is below the augmented side too, and starts at w = 0 when it is linear.
+            # A plane of the clamped side is below the augmented side too. A linear one is tight at w = 0.
             fresh = kept is None or kept.most_bytes != most_bytes
             if fresh:
                 kept = PlaneStore(objective.minus.planes(w0), objective.weights, most, most_bytes=most_bytes)
@@ -73,7 +73,7 @@ class DualPoint:
             self.query(w0)
 
     def refresh(self) -> None:
-        """Compute w and Σ c α b afresh from the masses, clearing the rounding of many small updates."""
+        """Recompute w and Σ c α b from the masses, which removes the rounding errors of many small updates."""
         combined = self.store.combination()
         self.w = np.subtract(self.linear.slope, combined.slope, out=combined.slope)
         self.offset = combined.offset
@@ -85,7 +85,7 @@ class DualPoint:
         return -0.5 * float(self.w @ self.w) + self.offset - self.linear.offset
 
     def model(self, w: Vector) -> float:
-        """Return the objective at w with the highest kept plane of each example in place of f⁺."""
+        """Return the objective at w with f⁺ replaced by the highest kept plane of each example."""
         heights = self.store.highest(w)[1]
         return 0.5 * float(w @ w) + (float(self.oracle.weights @ heights) - self.linear(w))
 
@@ -96,7 +96,7 @@ class DualPoint:
         return planes
 
     def ascend(self, rows: Indices, rule: str = "smo", steps: int = 5) -> tuple[Vector, float]:
-        """Raise D over the kept planes of the listed examples; return their gaps before, and the gain."""
+        """Increase D over the kept planes of the listed examples; return their gaps before, and the gain."""
         gaps, change, gain = self.store.ascend(rows, self.w, rule, steps)
         self.offset += change
         return gaps, gain
@@ -104,7 +104,7 @@ class DualPoint:
     def query(self, w: Vector) -> None:
         """Query the oracle for all examples at any w, keep their planes, and report P(w) and D(α).
 
-        `w` must not be changed afterwards.
+        `w` must not be modified afterwards.
         """
         monitor, size = self.monitor, 0.5 * float(w @ w)
         monitor.require_finite(size)

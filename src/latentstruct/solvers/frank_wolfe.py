@@ -16,7 +16,7 @@ from latentstruct.solvers.dual import DualPoint
 class Blocks(DualPoint):
     """The state of `FrankWolfe`: dual point, gaps of the examples, and the average of the iterates.
 
-    `due` tells whether the last iteration ended with a certificate.
+    `due` is whether the last iteration ended with a certificate.
     """
 
     rng: np.random.Generator = field(init=False)
@@ -36,25 +36,25 @@ class FrankWolfe(BaseSolver):
     tol : float, default=1e-3
         Relative duality gap (P − D)/P to certify.
     max_rounds, max_seconds : number
-        Limits; a round asks n examples.
+        Limits; an iteration queries n examples.
     step : {"pairwise", "away", "plain"}, default="pairwise"
-        Move mass to the new plane from the worst one; away from the worst plane where that promises more; or from
-        all planes alike.
+        Move mass to the new plane from the worst one; away from the worst plane if that gains more; or from
+        all planes equally.
     gap_sampling : bool, default=False
         Choose examples in proportion to the gap they last had, instead of a random order.
     average : bool, default=False
         Report the average of the iterates (weights growing with time), which converges faster for plain steps.
     batches : int, default=8
-        Parts in which a round asks the oracle.
+        Number of parts in which an iteration queries the oracle.
     certify_every : int, default=10
-        Rounds between two certificates (each asks all examples at one w).
+        Iterations between two certificates (each queries all examples at one w).
     max_planes : int, default=50
-        Planes kept for an example.
+        Maximum planes kept per example.
     random_state : int, default=0
         Seed.
     cache_mb : float, optional
-        Megabytes that kept planes may take. Where there is no room for `max_planes` the least useful ones are given
-        up, which costs rounds; with two or three an example the gap may stay open. By default there is no bound.
+        Maximum megabytes of kept planes. If `max_planes` do not fit, the least useful ones are dropped, which costs
+        iterations; with two or three per example the gap may not close. By default there is no limit.
     """
 
     needs = frozenset({"convex", "planes", "l2"})
@@ -118,7 +118,7 @@ class FrankWolfe(BaseSolver):
         if not self.gap_sampling or not np.isfinite(gaps).all() or gaps.sum() <= 0:
             return point.shuffled_parts(rng, self.batches)
         size = max(1, len(gaps) // self.batches)
-        # A floor keeps every example in reach: its gap may have grown since it was last asked.
+        # A minimum probability for every example: its gap may have grown since its last query.
         shares = np.maximum(gaps, 0.0) + 0.1 * gaps.mean()
         shares /= shares.sum()
         return [rng.choice(len(gaps), size, replace=False, p=shares) for _ in range(self.batches)]

@@ -1,4 +1,4 @@
-"""Block ascent that changes to the bundle where blocks make no progress."""
+"""Block ascent that switches to the bundle if blocks make no progress."""
 
 import math
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ from latentstruct.solvers.bundle import Bundle, PlaneBundle
 from latentstruct.solvers.caches import MOST_PLANES, affordable_planes, shared_out
 
 CACHED_PLANES = 50
-# Spells of `patience` iterations, each as good as the last, that block ascent may still need.
+# Number of periods of `patience` iterations, each as good as the last, that block ascent may still need.
 MOST_SPELLS = 5
-# Times the patience with more weights than examples, where a bundle may need as many planes as there are weights.
+# Factor of the patience with more weights than examples, when a bundle may need as many planes as there are weights.
 MORE_PATIENCE = 10
-# Share of the patience with given weights, from which few iterations suffice where blocks make progress.
+# Fraction of the patience with given weights, from which few iterations suffice if blocks make progress.
 LESS = 4
-# Iterations of block ascent in one of many similar problems, and where the dense planes of the bundle are long.
+# Iterations of block ascent in one of many similar problems, and if the dense planes of the bundle are long.
 PATIENCE, LONG_PATIENCE = 40, 1000
 LONG = 50_000
 
 
 @dataclass(eq=False, repr=False)
 class HingeSolver(BaseSolver):
-    """What ``solver="auto"`` uses for the hinge: `BlockAscent`, and `Bundle` where that makes little progress.
+    """Default solver for the hinge: `BlockAscent`, followed by `Bundle` if that makes little progress.
 
-    Block ascent is fastest where examples share little. With strongly correlated examples of large scale (features in
-    the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes those
-    of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle calls.
-    It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor bound
-    gets worse. If 200 dense planes take more than 1 GB, block ascent continues to the end.
+    Block ascent is fastest if examples share few features. With strongly correlated examples of large scale (features
+    in the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes
+    those of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle
+    calls. It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor
+    bound gets worse. If 200 dense planes take more than 1 GB, block ascent continues to the end.
 
     Parameters
     ----------
@@ -42,16 +42,16 @@ class HingeSolver(BaseSolver):
     max_rounds, max_seconds : number
         Limits of both together.
     patience : int, default=40
-        Iterations of block ascent before it is judged, ten times as many if there are more weights than examples.
-        After twice as many it is also given up if the gap, falling as in the last `patience` iterations, would take
+        Iterations of block ascent before its progress is checked, ten times as many with more weights than examples.
+        After twice as many it is also stopped if the gap, decreasing as in the last `patience` iterations, would need
         five times as many more.
     hopeless : float, default=0.5
-        Relative gap that says, after `patience` iterations, that examples undo each other's steps.
+        Relative gap after `patience` iterations above which examples are assumed to undo each other's steps.
     settle : bool, default=False
         See `BlockAscent`.
     cache_mb : float, optional
-        Megabytes that all kept planes may take; up to half is left to the bundle. Less costs rounds. By default
-        there is no bound but 1 GB for the bundle, and 50 planes an example.
+        Maximum megabytes of all kept planes, up to half of them for the bundle. Less costs iterations. By default
+        the limits are 1 GB for the bundle and 50 planes per example.
     """
 
     needs = BlockAscent.needs
@@ -68,14 +68,14 @@ class HingeSolver(BaseSolver):
     def repeated(self, objective: Objective) -> Self:
         """Return the solver with parameters for one of many similar problems.
 
-        With kept planes block ascent ends soon; where it does not, the bundle makes more of them.
+        With kept planes block ascent ends soon; otherwise the bundle makes better use of them.
         """
         patience = PATIENCE if objective.n_features <= LONG else LONG_PATIENCE
         return self.set_params(patience=patience, hopeless=0.0)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         most = MOST_PLANES if self.cache_mb is not None else affordable_planes(objective)
-        # Blocks crawl where the loss outweighs ½‖w‖², so that no fixed proximal term is right.
+        # Block ascent is slow if the loss outweighs ½‖w‖², so that no fixed proximal term is suitable.
         bundle = Bundle(self.tol, max_planes=most, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
             store_mb = shared_out(self.cache_mb, objective.n_features, most).store_mb
@@ -93,7 +93,7 @@ class HingeSolver(BaseSolver):
         bundle._run(objective, monitor, w, state)
 
     def _crawls(self, history: list[Round], patience: int) -> bool:
-        """Return whether to give up block ascent: far from the goal after long, or so slow that it stays far."""
+        """Return whether to stop block ascent: still far from the goal, or too slow to reach it."""
         if len(history) < patience:
             return False
         gap, size = history[-1].gap, abs(history[-1].objective)

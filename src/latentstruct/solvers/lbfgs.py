@@ -18,21 +18,21 @@ from latentstruct.solvers.base import BaseSolver, Monitor
 
 ARMIJO, CURVATURE = 1e-4, 0.9
 MAX_TRIALS = 40
-# Trials of ordinary steps, and the ratio of two steps between which the right one is looked for by its order only.
+# Trials of ordinary steps, and the ratio of two steps above which they are bisected by order of magnitude.
 PATIENT_TRIALS, FAR_APART = 12, 1e3
-# Share of the objective that a gradient may still promise where annealing is said to have converged.
+# Relative decrease predicted by the gradient below which annealing has converged.
 HOPELESS = 1e6
-# Below it the smoothed objective is as hard for L-BFGS as the hinge itself.
+# Smallest temperature: below it the smoothed objective is as hard for L-BFGS as the hinge itself.
 SMALLEST_TEMPERATURE = 4e-6
-# Rounds between two looks at the hard objective, where no bound says how far a stage has come.
+# Iterations between two evaluations of the hard objective, if no bound measures the progress of a stage.
 LOOKS = 5
-# Without a bound it ends when so many iterations lower the objective by less than this share of the tolerance.
+# Without a bound it ends when this many iterations decrease the objective by less than this fraction of the tolerance.
 FALL, SPAN = 0.01, 10
 
 
 @dataclass
 class Pair:
-    """Differences s of two points and y of their gradients, with 1/s·y."""
+    """Differences s of points and y of gradients, with 1/s·y."""
 
     s: Weights
     y: Weights
@@ -40,7 +40,7 @@ class Pair:
 
 
 Pairs = deque[Pair]
-"""The oldest first."""
+"""Oldest first."""
 
 
 @dataclass
@@ -60,9 +60,9 @@ class Point:
 
 
 def evaluate(objective: Objective, w: Vector) -> Point:
-    """Ask both sides of the objective at w."""
+    """Evaluate both sides of the objective at w."""
     plus, minus = objective.plus.total(w), objective.minus.total(w)
-    # In the order that reads each long vector the least often.
+    # In the order that reads each long vector the fewest times.
     gradient = plus.slope
     gradient -= minus.slope
     value = objective.regularizer.value(w) + (plus.offset - minus.offset + float(gradient @ w))
@@ -85,12 +85,12 @@ def find_direction(gradient: Vector, pairs: Pairs) -> Vector:
 
 
 def search_line(objective: Objective, start: Point, direction: Vector, step: float) -> Point | None:
-    """Return a point along the direction that meets the Wolfe conditions; None if rounding forbids any."""
+    """Return a point along the direction that satisfies the Wolfe conditions; None if rounding prevents that."""
     slope = float(start.gradient @ direction)
     low, low_value, low_slope = 0.0, start.value, slope
     high, high_value = np.inf, np.inf
     for trial_number in range(MAX_TRIALS):
-        # A first step that is wrong by many orders of magnitude is put right by factors that grow.
+        # A first step that is wrong by many orders of magnitude is corrected by growing factors.
         haste = 2.0 ** min(max(0, trial_number - PATIENT_TRIALS), 6)
         w = step * direction
         w += start.w
@@ -118,18 +118,18 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
 
 @dataclass
 class Descent:
-    """Points of a smooth objective, each lower than the one before.
+    """Points of a smooth objective, with decreasing values.
 
     Attributes
     ----------
     point : Point
-        The present point.
+        The current point.
     memory : int
-        Pairs kept.
+        Maximum number of pairs.
     pairs : deque of Pair
         Curvature along the last steps.
     values : deque of float
-        The last values, as far as the stopping rule of smooth objectives needs them.
+        The last values, for the stopping rule of smooth objectives.
     """
 
     point: Point
@@ -145,14 +145,14 @@ class Descent:
             raise ValueError("there is a pair without curvature")
 
     def advance(self, objective: Objective) -> bool:
-        """Go to the next point; tell whether there is one, which rounding may forbid."""
+        """Go to the next point; return whether there is one, which rounding may prevent."""
         point, pairs = self.point, self.pairs
         direction = find_direction(point.gradient, pairs)
         step = 1.0 if pairs else 1.0 / max(1e-12, float(np.linalg.norm(point.gradient)))
         new = search_line(objective, point, direction, step)
         if new is None:
             return False
-        # The oldest pair's memory serves the newest: fresh vectors of this size cost more than the subtraction.
+        # The memory of the oldest pair is reused: allocating vectors of this size costs more than the subtraction.
         oldest = pairs.popleft() if len(pairs) == self.memory else None
         s = np.subtract(new.w, point.w, out=None if oldest is None else oldest.s)
         y = np.subtract(new.gradient, point.gradient, out=None if oldest is None else oldest.y)
@@ -165,13 +165,13 @@ class Descent:
 
 @dataclass
 class Stage:
-    """A descent at one temperature, and what its iterations have found."""
+    """A descent at one temperature, with the results of its iterations."""
 
     temperature: float
     descent: Descent
     number: int = 0
     looked: bool = False
-    """Whether the hard objective is known at the present point."""
+    """Whether the hard objective is known at the current point."""
     finished: bool = False
     before: float = math.inf
     price: float = 0.0
@@ -184,25 +184,25 @@ class LBFGS(BaseSolver):
     Parameters
     ----------
     tol : float, default=1e-3
-        Relative gap (P − D)/P to certify. With ½‖w‖² and a convex rest, P(w) − ½‖∇P(w)‖² bounds the minimum; else
-        the solver stops when the objective falls by less than 0.01·tol in ten rounds.
+        Relative gap (P − D)/P to certify. With ½‖w‖² and a convex rest, P(w) − ½‖∇P(w)‖² bounds the minimum; otherwise
+        the solver stops when the relative decrease in ten iterations is less than 0.01·tol.
     max_rounds, max_seconds : number
-        Limits; a round is an iteration.
+        Limits.
     memory : int, default=6
         Pairs of vectors kept; about 2·memory + 6 vectors of length d are needed.
     smoothing : float, default=0.3
         If the objective has a hard max over outputs, it is replaced by a soft one at this temperature, which is
-        then lowered by thirds until the hard gap is certified or, without convexity, until the soft objective is within
+        then divided by 3 until the hard gap is certified or, without convexity, until the soft objective is within
         `tol` of the hard one. Objective and bound reported are those of the hard objective: the marginals give a dual
         point of it.
     restarts : int, default=1
-        Number of starts where latent variables make the objective non-convex; the best is kept and all are reported.
-        They differ by the first latents (`Objective.starts`), so not when w0 is given.
+        Number of starts if latent variables make the objective nonconvex; the best is kept and all are reported.
+        They differ by the initial latents (`Objective.starts`), so not when w0 is given.
 
     Notes
     -----
-    Written here rather than taken from scipy: the certificate is looked at after each iteration, Ctrl-C and callbacks
-    keep the best weights, and vectors of millions of weights are not copied between the two.
+    Not based on SciPy: the certificate is checked after each iteration, Ctrl-C and callbacks
+    keep the best weights, and vectors of millions of weights are not copied.
     """
 
     needs = frozenset({"l2"})
@@ -218,7 +218,7 @@ class LBFGS(BaseSolver):
     restarts: int = 1
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
+        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         if not objective.minus.smooth:
             expected = "one for objectives whose latents are maximized"
@@ -228,7 +228,7 @@ class LBFGS(BaseSolver):
             raise InputError("solver", self, expected, "Use CCCP(), or LBFGS() without CCCP.")
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
-        """Return by which rule a run ends."""
+        """Return the stopping rule of a run."""
         falls = "smooth" in objective.properties and "convex" not in objective.properties
         return ("fall", FALL * self.tol, SPAN) if falls else super().ending(objective)
 
@@ -263,12 +263,12 @@ class LBFGS(BaseSolver):
             monitor.close_round()
 
     def _cool(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
-        """Descend soft forms of a hard objective at falling temperatures.
+        """Descend soft forms of a hard objective at decreasing temperatures.
 
-        The soft objective is above the hard one; their difference is the price of smoothness. A stage ends when what
-        is left to gain in it is small against that price. If the objective is convex, the temperature falls until the
-        gap is certified: without its entropy the soft dual point is a hard one. Otherwise it falls until the price is
-        within `tol`.
+        The soft objective is above the hard one; their difference is the smoothing error. A stage ends when the
+        possible gain is small relative to that error. If the objective is convex, the temperature decreases until the
+        gap is certified: without its entropy the soft dual point is a hard one. Otherwise it decreases until the error
+        is within `tol`.
         """
         convex, stage = "convex" in hard.properties, monitor.resumed_state(Stage)
         close = self._close_bounded if convex else self._close_priced
@@ -292,7 +292,7 @@ class LBFGS(BaseSolver):
                 self._look(hard, monitor, stage)
             if not convex:
                 if point.value - point.bound > HOPELESS * max(abs(point.value), monitor.least):
-                    # No step of any length led down from so steep a place: rounding hides where the minimum lies.
+                    # No step decreases the objective despite a large gradient: rounding hides the minimum.
                     break
                 if abs(stage.price) <= self.tol * abs(monitor.objective) and not monitor.reason:
                     monitor.finish("converged")
@@ -301,7 +301,7 @@ class LBFGS(BaseSolver):
             monitor.finish("stalled")
 
     def _close_bounded(self, hard: Objective, monitor: Monitor, stage: Stage) -> None:
-        """Close an iteration of a stage whose points give bounds."""
+        """End an iteration of a stage whose points give bounds."""
         point = stage.descent.point
         monitor.current = point.w
         monitor.bound(point.bound - point.entropy, point.exact)
@@ -312,7 +312,7 @@ class LBFGS(BaseSolver):
         monitor.close_round(None if stage.looked else (point.value, monitor.lower_bound))
 
     def _close_priced(self, hard: Objective, monitor: Monitor, stage: Stage) -> None:
-        """Close an iteration of a stage; the hard objective is evaluated after each few of them."""
+        """End an iteration of a stage; the hard objective is evaluated every few iterations."""
         stage.number += 1
         point = stage.descent.point
         monitor.current = point.w
@@ -327,7 +327,7 @@ class LBFGS(BaseSolver):
 
     @staticmethod
     def _look(hard: Objective, monitor: Monitor, stage: Stage) -> None:
-        """Evaluate the hard objective, and note what smoothness costs."""
+        """Evaluate the hard objective, and store the smoothing error."""
         point = stage.descent.point
         value, exact = hard.evaluate(point.w)
         monitor.offer(point.w, value, exact)

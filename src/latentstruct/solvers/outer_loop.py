@@ -36,21 +36,21 @@ class OuterLoop(Generic[O]):
     Attributes
     ----------
     settings, objective, callback, checkpointer
-        The solver, and what its `minimize` was given.
+        The solver, and the arguments of `minimize`.
     state : object
         Planes of inner solvers, passed from one to the next.
     history, reached, best
-        A line per iteration, the objective each start reached, and the result of the best one so far.
+        One entry per iteration, the final objective of each start, and the best result so far.
     start, rounds : int
-        Number of the present start, from 0, and how many iterations of it are over.
+        Number of the current start, from 0, and of its finished iterations.
     calls : int
-        Oracle calls of all inner solvers that are over.
+        Oracle calls of all finished inner solvers.
     call_began : float
-        When the present inner solver began, in seconds since training did.
+        Start of the current inner solver, in seconds since the beginning of training.
     solved : str
-        Why the inner solver of the last iteration ended; empty while an iteration is under way.
+        Why the inner solver of the last iteration ended; empty during an iteration.
     small : bool
-        Whether the last iteration brought so little that it is to be the last of its start.
+        Whether the last iteration gained so little that its start ends.
     """
 
     settings: Any = field(metadata=CONTEXT)
@@ -77,23 +77,23 @@ class OuterLoop(Generic[O]):
                 self._restore(saved)
 
     def _begin(self) -> None:
-        """Set where the present start begins."""
+        """Set the initial state of the current start."""
         raise TypeError(f"{type(self).__name__} does not define _begin()")
 
     def _round(self) -> None:
-        """Make one iteration: solve inner problems, call `_close`, set `solved` and `small`."""
+        """Run one iteration: solve inner problems, call `_close`, set `solved` and `small`."""
         raise TypeError(f"{type(self).__name__} does not define _round()")
 
     def _found(self, reason: str) -> Result | None:
-        """Return what the present start has reached; None if it was interrupted before it reached anything."""
+        """Return the result of the current start; None if it was interrupted before it had one."""
         raise TypeError(f"{type(self).__name__} does not define _found()")
 
     def _problem(self) -> Objective:
-        """Return an objective of the examples that `state` has planes of."""
+        """Return an objective of the examples whose planes are in `state`."""
         raise TypeError(f"{type(self).__name__} does not define _problem()")
 
     def run(self, w0: Vector | None) -> Result:
-        """Make all starts that are left, and return the best result."""
+        """Run all remaining starts, and return the best result."""
         self.w0, several = w0, w0 is None and self.objective.starts is not None
         self.n_starts = self.settings.n_starts if several else 1
         reason, first = "", self.start
@@ -127,13 +127,13 @@ class OuterLoop(Generic[O]):
             reason=reason if reason in LAST else self.best.reason,
             oracle_calls=self.calls,
             history=self.history,
-            # Planes serve all starts; any other state belongs to the weights it was found with.
+            # Planes are valid for all starts; any other state belongs to the weights it was found with.
             state=self.state if isinstance(self.state, PLANES) else self.best.state,
             start_objectives=self.reached,
         )
 
     def _reason(self) -> str:
-        """Return why the present start ends with the iteration that is over; nothing if it does not."""
+        """Return why the current start ends after the last iteration; empty if it does not."""
         if self.solved in ENDINGS:
             return self.solved
         if self._answer:
@@ -153,7 +153,7 @@ class OuterLoop(Generic[O]):
         line = Round(self.rounds, value, bound, value - bound, self.calls, self._seconds(), False, self.start)
         self.history.append(line)
         answer = None if self.callback is None else self.callback(replace(line, w=w))
-        # An inner solver may end by itself in the very iteration in which the callback asked to stop.
+        # An inner solver may end by itself in the iteration in which the callback returned True.
         self._answer = answer or self._answer
 
     def _solve(
@@ -165,21 +165,21 @@ class OuterLoop(Generic[O]):
         with_state: bool = True,
         **wrapping: Any,
     ) -> Result:
-        """Run an inner solver in the time that is left.
+        """Run an inner solver in the remaining time.
 
         Parameters
         ----------
         solver : solver
-            With the parameters it is to have, but for `max_seconds`.
+            With its parameters, except `max_seconds`.
         problem : Objective
-            What it is to minimize.
+            Its objective.
         w0 : ndarray of shape (d,), optional
-            Where it is to start.
+            Initial weights.
         shown : callable
-            Returns the line that the callback is to see for an iteration of the solver; calls, seconds and start are
-            filled in here.
+            Returns the entry to report for an iteration of the solver; calls, seconds and start are
+            added.
         with_state : bool
-            Whether the solver is given `state`; if not, that is stored together with the solver's own state.
+            Whether `state` is passed to the solver; if not, it is stored with the solver's own state.
         wrapping
             Further arguments of `NestedCheckpointer`.
         """
@@ -201,7 +201,7 @@ class OuterLoop(Generic[O]):
         return found
 
     def _watch(self, callback: Callback, shown: Callable[[Round], Round]) -> Callback:
-        """Return the callback of an inner solver, so that a long iteration can be watched and stopped."""
+        """Return the callback of an inner solverthat reports and can stop long iterations."""
 
         def show(line: Round) -> bool | str | None:
             calls = self.calls + line.oracle_calls
@@ -212,7 +212,7 @@ class OuterLoop(Generic[O]):
         return show
 
     def _estimate(self, line: Round, value: float, bound: float) -> Round:
-        """Return an iteration of an inner solver as an estimate of the present one."""
+        """Return an iteration of an inner solver as an estimate of the current one."""
         return replace(
             line, round=self.rounds + 1, objective=value, lower_bound=bound, gap=value - bound, estimate=True, w=None
         )
@@ -220,7 +220,7 @@ class OuterLoop(Generic[O]):
     def _save_round(self) -> None:
         """Store the state between two iterations."""
         reason = self._reason()
-        # An inner problem that was cut short was stored as it was then.
+        # An interrupted inner problem has already been stored.
         cut_short = self.solved in LAST and reason in LAST
         known = self.state is None or isinstance(self.state, PLANES)
         if self.checkpointer is not None and known and not cut_short:

@@ -1,10 +1,10 @@
 """Minimizers of ½‖w‖² + C·R(w) for all C of an interval, with a bound of their gap at every C.
 
 Let w_k have the risk R_k at C_k, and let b_k + g_k·w ≤ R(w) for all w be the plane that bounds the minimum there. For C
-between two neighbors, C = (1 − t)C_1 + t C_2, the weights w = (1 − t)w_1 + t w_2 have, as R is convex, an objective of
+between two neighbors, C = (1 − t)C_1 + t C_2, the weights w = (1 − t)w_1 + t w_2 have an objective (R is convex) of
 at most U = ½‖w‖² + C·[(1 − t)R_1 + t R_2]. The mean of the planes with masses (1 − t)C_1 and t C_2 bounds the minimum
 from below by L = (1 − t)C_1 b_1 + t C_2 b_2 − ½‖(1 − t)C_1 g_1 + t C_2 g_2‖². Both are quadratic in t, so that the
-largest value of U − L − tol·U is known exactly.
+largest value of U − L − tol·U can be computed exactly.
 """
 
 import math
@@ -22,7 +22,7 @@ from latentstruct.solvers.bundle import PlaneBundle
 FIRST_RATIO, LARGEST_RATIO = 1.2, 10.0
 # Neighbors closer than this are not separated further: the solver did not reach its tolerance.
 SMALLEST_RATIO = 1.0 + 1e-4
-# Share of the tolerance that is left to the solver, and that steps are planned for.
+# Fractions of the tolerance for the solver, and for planning steps.
 SOLVED, PLANNED = 0.4, 0.8
 
 
@@ -33,7 +33,7 @@ class PathPoint:
     Attributes
     ----------
     C : float
-        The weight of the risk.
+        Weight of the risk.
     w : ndarray of shape (d,)
         The weights.
     risk : float
@@ -41,7 +41,7 @@ class PathPoint:
     bound : Plane
         A plane below C·R whose slope and offset give the lower bound `offset` − ½‖`slope`‖².
     result : Result
-        What the solver returned.
+        Result of the solver.
     """
 
     C: float
@@ -104,9 +104,9 @@ Solve = Callable[[float, "PathPoint | None", Vector | None], PathPoint]
 
 
 def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPoint]:
-    """Yield minimizers from C = `low` to `high`, so close that interpolated weights have gaps of at most `tol`.
+    """Yield minimizers from C = `low` to `high`, dense enough that interpolated weights have gaps of at most `tol`.
 
-    Where the solver itself does not reach the tolerance, neighbors may be further apart than that.
+    If the solver does not reach the tolerance, gaps between neighbors may be larger.
     """
     point = last = solve(low, None, None)
     yield point
@@ -120,7 +120,7 @@ def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPo
         following = ahead[-1]
         excess, step = Segment(point, following).excess(tol), following.C / point.C
         if excess > 0.0 and step > SMALLEST_RATIO:
-            # The segment is halved, as the points beyond it stay useful.
+            # The segment is halved; the points beyond it remain useful.
             C = math.sqrt(point.C * following.C)
             last = solve(C, last, Segment(point, following).at(C)[0])
             ahead.append(last)

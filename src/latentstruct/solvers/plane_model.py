@@ -1,4 +1,4 @@
-"""A model of the plus side by total planes, with steps for any regulariser that has a proximal map."""
+"""A model of the plus side by total planes, with steps for any regularizer that has a proximal map."""
 
 import math
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from latentstruct.core.types import Array, Vector
 from latentstruct.persistence.state_trees import Counts, Numbers, PerExample, Range
 from latentstruct.planes.plane import Plane
 
-# Rounds without dual mass after which a plane is dropped.
+# Iterations without dual mass after which a plane is dropped.
 IDLE = 20
 INNER_STEPS = 1000
-# Inner steps between two looks at the gap.
+# Inner steps between two checks of the gap.
 SPAN = 10
-# Largest squared slope of planes that are taken for level.
+# Largest squared slope of planes that are treated as constant.
 FLAT = 1e-200
 
 
 def project_to_simplex(point: Vector) -> Vector:
     """Return the nearest point whose entries are ≥ 0 and sum to 1."""
     descending = np.sort(point)[::-1]
-    # A shift of all entries changes nothing, but beside large ones the 1 would be lost in rounding.
+    # A shift of all entries changes nothing, but avoids rounding errors with large entries.
     highest = descending[0]
     descending = descending - highest
     excess = (descending.cumsum() - 1.0) / np.arange(1, len(point) + 1)
@@ -37,9 +37,9 @@ def project_to_simplex(point: Vector) -> Vector:
 class PlaneModel:
     """Total planes (g_k, b_k) of the plus side, valid for all w, and multipliers α of the last proximal step.
 
-    The step minimises Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its answer is
-    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximises the dual is found by accelerated projected ascent,
-    whose gradient is b + G w(α). So any Ω with a proximal map serves.
+    The step minimizes Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its solution is
+    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximizes the dual is found by accelerated projected ascent,
+    whose gradient is b + G w(α). So any Ω with a proximal map is supported.
     """
 
     most: Annotated[int, Range(1)]
@@ -56,7 +56,7 @@ class PlaneModel:
             raise ValueError(f"{len(self.offsets)} planes have no slopes")
 
     def rescale(self, weights: Vector) -> bool:
-        """Follow weights c_i that are a multiple of the earlier ones; tell whether they are."""
+        """Rescale to weights c_i that are a multiple of the earlier ones; return whether they are."""
         factor = weights.sum() / self.weights.sum()
         if len(weights) != len(self.weights) or not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
             return False
@@ -67,7 +67,7 @@ class PlaneModel:
         return True
 
     def add(self, plane: Plane) -> None:
-        """Add a plane; those long idle go, and all without mass are merged into one if there are too many."""
+        """Add a plane. Long unused planes are dropped, and light ones are merged if there are too many."""
         self.below = self.below and plane.below
         if self.slopes is None:
             self.slopes, self.offsets = plane.slope[None].copy(), np.array([plane.offset])
@@ -81,7 +81,7 @@ class PlaneModel:
     def _drop(self) -> None:
         kept = self.idle <= IDLE
         if kept.sum() >= self.most:
-            # The heaviest half stays, and with it the combination of all, which is what the last step rested on.
+            # The heaviest half is kept, and the combination of all, on which the last step is based.
             kept = np.zeros(len(self.alpha), dtype=bool)
             kept[np.argsort(-self.alpha, kind="stable")[: self.most // 2]] = True
         if kept.all():
@@ -105,43 +105,43 @@ class PlaneModel:
         assert self.slopes is not None
         return float((self.offsets + self.slopes @ w).max())
 
-    def step(self, regularizer: Regularizer, linear: Vector, centre: Vector, proximity: float, gap: float) -> Vector:
-        """Return the minimiser of the model near the centre, where its value is known to this gap."""
+    def step(self, regularizer: Regularizer, linear: Vector, center: Vector, proximity: float, gap: float) -> Vector:
+        """Return the minimizer of the model near the center, with its value known to this gap."""
         assert self.slopes is not None
         slopes, offsets = self.slopes, self.offsets
-        pull = centre + linear / proximity
+        pull = center + linear / proximity
 
-        def minimiser(alpha: Vector) -> Vector:
+        def minimizer(alpha: Vector) -> Vector:
             return regularizer.prox(pull - (alpha @ slopes) / proximity, 1.0 / proximity)
 
         bend = float(np.linalg.eigvalsh(slopes @ slopes.T)[-1])
         if bend < FLAT:
-            # Level planes: the highest is the model, wherever w goes.
+            # Constant planes: the highest is the model everywhere.
             alpha = np.zeros(len(offsets))
             alpha[offsets.argmax()] = 1.0
-            return self._settle(alpha, minimiser)
+            return self._settle(alpha, minimizer)
         length = proximity / bend
         alpha, ahead, momentum = self.alpha, self.alpha, 1.0
-        w = minimiser(alpha)
+        w = minimizer(alpha)
         for number in range(INNER_STEPS):
-            heights = offsets + slopes @ minimiser(ahead)
+            heights = offsets + slopes @ minimizer(ahead)
             new = project_to_simplex(ahead + length * heights)
             grown = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * momentum * momentum))
             if float(heights @ (new - alpha)) < 0:
-                # The momentum leads down: begin anew.
+                # The momentum points uphill: restart it.
                 ahead, momentum = new, 1.0
             else:
                 ahead, momentum = new + (momentum - 1.0) / grown * (new - alpha), grown
             alpha = new
             if number % SPAN == SPAN - 1:
-                w = minimiser(alpha)
+                w = minimizer(alpha)
                 heights = offsets + slopes @ w
                 if heights.max() - float(alpha @ heights) <= gap:
                     break
-        return self._settle(alpha, minimiser)
+        return self._settle(alpha, minimizer)
 
-    def _settle(self, alpha: Vector, minimiser: Callable[[Vector], Vector]) -> Vector:
-        """Keep the multipliers, and return the weights that follow from them."""
+    def _settle(self, alpha: Vector, minimizer: Callable[[Vector], Vector]) -> Vector:
+        """Keep the multipliers, and return their weights."""
         self.alpha = alpha
         self.idle = np.where(alpha > 0, 0, self.idle + 1)
-        return minimiser(alpha)
+        return minimizer(alpha)

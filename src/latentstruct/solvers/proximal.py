@@ -1,4 +1,4 @@
-"""Proximal descent for regularisers with kinks, such as group norms: exact zeros, with latent variables or without."""
+"""Proximal descent for nonsmooth regularizers such as group norms, with exact zeros, with or without latents."""
 
 import math
 from collections import deque
@@ -18,22 +18,22 @@ from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.caches import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
 
-# Share of the temperature that remains after each stage, and where the hard objective takes over.
+# Ratio of successive temperatures, and where the hard objective takes over.
 COOLING = 1.0 / 3.0
 COLDEST = 0.003
-# A serious step brings at least this share of the promised decrease; one that brings half of it asks for longer ones.
+# Minimum fraction of the predicted decrease for a serious step; with half of it, steps become longer.
 SERIOUS, GOOD = 0.1, 0.5
-# Null steps after which steps are made shorter.
+# Null steps after which steps become shorter.
 NULL_STEPS = 4
-# The proximal term is taken for gone at this share of its first weight.
+# The proximal term is treated as zero at this fraction of its first weight.
 LOOSEST = 1e-3
-# The bundle ends when its model promises less than this share of the tolerance.
+# The bundle ends when the predicted decrease is less than this fraction of the tolerance.
 PRECISION = 0.1
-# A step is accepted if it lowers the highest of the last values by this share of what its length promises.
+# A step is accepted if it decreases the highest of the last values by this fraction of the prediction.
 SUFFICIENT = 1e-3
 REMEMBERED_VALUES = 5
 MAX_TRIALS = 40
-# Rounds over which a decrease is judged, and between two looks at the hard objective.
+# Iterations over which a decrease is measured, and between two evaluations of the hard objective.
 SPAN = 10
 
 
@@ -46,11 +46,11 @@ class Point:
     gradient: Weights
     exact: bool
     stiffness: float = 0.0
-    """Curvature met on the way here; a proximal step has the length 1/stiffness."""
+    """Estimated curvature; a proximal step has the length 1/stiffness."""
 
 
 def evaluate(objective: Objective, w: Vector) -> Point:
-    """Ask both sides of the objective at w."""
+    """Evaluate both sides of the objective at w."""
     plus, minus = objective.plus.total(w), objective.minus.total(w)
     value = objective.regularizer.value(w) + (plus(w) - minus(w))
     return Point(w, value, plus.slope - minus.slope, plus.exact and minus.exact)
@@ -63,16 +63,16 @@ def first_stiffness(point: Point) -> float:
 
 @dataclass
 class Descent:
-    """Points that proximal steps of spectral length lead to.
+    """Descent by proximal steps of spectral length.
 
-    The curvature along the last step, s·y/s·s (Barzilai & Borwein), sets the length of the next: as fast as accelerated
-    schemes without asking a second point a step. A point may lie above the one before it, not above all of the last
-    five (Wright, Nowak & Figueiredo 2009).
+    The curvature along the last step, s·y/s·s (Barzilai & Borwein), sets the length of the next. It is as fast as
+    accelerated schemes without a second evaluation per step. A point may be above the previous one, but not above all
+    of the last five (Wright, Nowak & Figueiredo 2009).
 
     Attributes
     ----------
     point : Point
-        The present point, with the curvature that the next step begins with.
+        The current point, with the initial curvature of the next step.
     recent : deque of float
         Values of the last points.
     """
@@ -91,7 +91,7 @@ class Descent:
         return cls(point, deque([point.value]))
 
     def advance(self, objective: Objective) -> bool:
-        """Go to the next point; tell whether there is one."""
+        """Go to the next point; return whether there is one."""
         point = self.point
         new = _step(objective, point, max(self.recent))
         if new is None:
@@ -99,7 +99,7 @@ class Descent:
         moved = new.w - point.w
         bend = float(moved @ (new.gradient - point.gradient))
         square = float(moved @ moved)
-        # A concave stretch tells no length: the next step may be longer.
+        # Negative curvature gives no length: the next step may be longer.
         new.stiffness = bend / square if bend > 0 else new.stiffness / 4.0
         self.recent.append(new.value)
         self.point = new
@@ -113,7 +113,7 @@ class Stage:
     Attributes
     ----------
     temperature : float
-        That of the soft objective.
+        Temperature of the soft objective.
     descent : Descent
         The descent.
     best : Point
@@ -121,7 +121,7 @@ class Stage:
     values : list of float
         The lowest value after each iteration.
     finished : bool
-        Whether the last iterations brought little.
+        Whether the last iterations gained little.
     """
 
     temperature: float
@@ -131,7 +131,7 @@ class Stage:
     finished: bool = False
 
     def close_round(self, hard: Objective, monitor: Monitor, tol: float) -> None:
-        """Note the present point; look at the hard objective now and then, and see whether ten rounds brought much."""
+        """Store the current point; evaluate the hard objective regularly, and check the gain of ten iterations."""
         point, values = self.descent.point, self.values
         if point.value < self.best.value:
             self.best = point
@@ -143,7 +143,7 @@ class Stage:
 
 
 def _step(objective: Objective, point: Point, highest: float) -> Point | None:
-    """Return where a proximal step leads, shortened until it goes down; None if w is stationary, but for rounding."""
+    """Return the result of a proximal step, shortened until it descends; None if w is stationary up to rounding."""
     stiffness = point.stiffness
     for _ in range(MAX_TRIALS):
         w = objective.regularizer.prox(point.w - point.gradient / stiffness, 1.0 / stiffness)
@@ -165,33 +165,33 @@ class Proximal(BaseSolver):
 
     A smooth objective (CRF, hidden CRF) is descended by proximal gradient steps of spectral length. A hard one is
     descended by a proximal bundle: all planes of f⁺ found so far, f⁻ replaced by its plane at the best point v, and
-    ρ/2‖w − v‖² added; v moves, and f⁻ with it, whenever the true objective falls by a tenth of what was promised. So
-    each completion of the latents serves for one step, while the planes of f⁺ serve for all.
+    ρ/2‖w − v‖² added; v moves, and f⁻ with it, whenever the true objective decreases by a tenth of the prediction. So
+    each completion of the latents is used for one step, the planes of f⁺ for all.
 
-    With latent variables several descents are made from each start, and the lowest result is kept: one for each first
-    temperature, through soft objectives whose two sides are pooled at a temperature that is lowered bit by bit, and one
-    by the bundle at once. The soft ones pass by many poor minima of the hard objective, but none is best always.
+    With latent variables several descents are run from each start, and the lowest result is kept: one per initial
+    temperature, through soft objectives whose two sides are pooled at a decreasing temperature, and one
+    by the bundle directly. The soft ones avoid many poor minima of the hard objective, but none is always best.
 
     Parameters
     ----------
     tol : float, default=1e-3
-        Relative gap to certify where the objective is convex and Ω gives a bound (`GroupNorm` without unpenalised
-        weights, `L2`). Otherwise the relative decrease that a step promises, or ten rounds bring, when it stops.
+        Relative gap to certify if the objective is convex and Ω gives a bound (`GroupNorm` without unpenalized weights,
+        `L2`). Otherwise the predicted relative decrease of a step, or that of ten iterations, at which it stops.
     max_rounds, max_seconds : number
-        Limits; a round is a step.
+        Limits; an iteration is a step.
     smoothing : tuple of float, default=(1.0, 0.1)
-        First temperatures of the soft descents, against losses of about 1; empty for none. Tasks without soft inference
-        do without them.
+        Initial temperatures of the soft descents, for losses of about 1; empty for none. Not used for tasks without
+        soft inference.
     max_planes : int, default=60
         Planes kept in the bundle (memory max_planes · d).
     restarts : int, default=1
-        Number of starts where the objective is not convex; the best is kept. They differ by the first latents
+        Number of starts if the objective is not convex; the best is kept. They differ by the initial latents
         (`Objective.starts`), so not when w0 is given.
     direct : bool, default=True
-        Whether a descent by the bundle at once follows the soft ones. It takes the most time, and is seldom the
-        one that finds the lowest result where w0 comes from a similar objective.
+        Whether a direct descent by the bundle follows the soft ones. It takes most of the time, and is rarely
+        the best if w0 comes from a similar objective.
     cache_mb : float, optional
-        Megabytes that kept planes may take; fewer are then kept, four at least. By default there is no bound.
+        Maximum megabytes of kept planes; at least four are kept. By default there is no limit.
 
     Notes
     -----
@@ -223,7 +223,7 @@ class Proximal(BaseSolver):
         if "smooth" in objective.properties:
             self._descend_smooth(objective, monitor, w)
             return
-        # A plane more or less is a new array of all.
+        # Changing the number of planes reallocates all of them.
         most = dense_planes(self.cache_mb, objective.n_features, self.max_planes, least=4, copies=2)
         fits = isinstance(state, PlaneModel) and state.most <= most
         model = state if fits and state.rescale(objective.plus.weights) else None
@@ -233,7 +233,7 @@ class Proximal(BaseSolver):
             monitor.finish("stalled" if math.isfinite(monitor.gap) else "converged")
 
     def _bound(self, objective: Objective, monitor: Monitor, slope: Vector, offset: float, below: bool) -> None:
-        """Report what a plane below f⁺ − f⁻ says about the minimum of a convex objective."""
+        """Report the bound from a plane below f⁺ − f⁻ on the minimum of a convex objective."""
         if "convex" in objective.properties:
             monitor.bound(objective.regularizer.lower_bound(slope, offset), below)
 
@@ -271,9 +271,9 @@ class Smooth:
 
 @dataclass
 class _Run:
-    """One start on a hard objective: descents through soft ones, the bundle after each, and the bundle at once.
+    """One start on a hard objective: descents through soft ones, the bundle after each, and the bundle directly.
 
-    `place` is the number of the present first temperature; past the last one, the bundle begins at once.
+    `place` is the index of the current initial temperature; after the last one, the bundle runs directly.
     """
 
     settings: Proximal = field(metadata=CONTEXT)
@@ -299,7 +299,7 @@ class _Run:
         monitor.state, monitor.snapshot = self.model, partial(state_dict, self)
 
     def run(self) -> None:
-        """Make all descents that are left."""
+        """Run all remaining descents."""
         while self.place < len(self.temperatures) and (self.stage or self.bundle or not self.monitor.reason):
             w = self.w if self.bundle is not None else self._cool(self.temperatures[self.place])
             self.direct = self.direct or w is None
@@ -312,7 +312,7 @@ class _Run:
             self._descend_hard(self.w)
 
     def _cool(self, temperature: float) -> Vector | None:
-        """Descend soft objectives of falling temperature; None if the task has no soft inference."""
+        """Descend soft objectives of decreasing temperature; None if the task has no soft inference."""
         hard, monitor, w, tol, stiffness = self.objective, self.monitor, self.w, self.settings.tol, None
         if self.stage is not None:
             temperature = self.stage.temperature
@@ -329,7 +329,7 @@ class _Run:
                 descent = Descent.begun(soft, w, stiffness)
                 self.stage = Stage(temperature, descent, descent.point)
                 self.stage.close_round(hard, monitor, tol)
-            # Until ten iterations bring little.
+            # Until ten iterations gain little.
             while not (monitor.reason or self.stage.finished) and self.stage.descent.advance(soft):
                 self.stage.close_round(hard, monitor, tol)
             w, stiffness = self.stage.best.w, self.stage.descent.point.stiffness / COOLING
@@ -339,7 +339,7 @@ class _Run:
         return w
 
     def _descend_hard(self, w: Vector | None) -> None:
-        """Descend the objective itself by a proximal bundle, until the model promises little."""
+        """Descend the objective itself by a proximal bundle, until the predicted decrease is small."""
         if self.bundle is None:
             assert w is not None
             self.bundle = _BundleDescent(w)
@@ -351,9 +351,9 @@ class _Run:
 
 @dataclass
 class _BundleDescent:
-    """One descent by the bundle: the centre v with its value, and the plane of f⁻ there."""
+    """One descent by the bundle: the center v with its value, and the plane of f⁻ there."""
 
-    centre: Weights
+    center: Weights
     minus: Plane | None = None
     value: float = math.inf
     exact: bool = True
@@ -364,7 +364,7 @@ class _BundleDescent:
     over: bool = False
 
     def join(self, run: _Run) -> None:
-        """Take the objective, the monitor and the model of a run."""
+        """Set the objective, the monitor and the model of a run."""
         self.settings, self.objective, self.monitor, self.model = run.settings, run.objective, run.monitor, run.model
         self._watch()
 
@@ -374,39 +374,39 @@ class _BundleDescent:
         self.model.add(plus)
         value = self.objective.regularizer.value(w) + (plus(w) - minus(w))
         if not plus.exact:
-            value = max(value, self._modelled(w, minus))
+            value = max(value, self._modeled(w, minus))
         exact = plus.exact and minus.exact
         self.monitor.offer(w, value, exact)
         return value, minus, exact
 
-    def _modelled(self, w: Vector, minus: Plane) -> float:
-        """Return the objective at w with the highest kept plane in place of f⁺ and a plane in place of f⁻."""
+    def _modeled(self, w: Vector, minus: Plane) -> float:
+        """Return the objective at w with f⁺ replaced by the highest kept plane and f⁻ by a plane."""
         return self.objective.regularizer.value(w) + (self.model.height(w) - minus(w))
 
     def _watch(self) -> None:
-        """Have the monitor compare inexact objectives by the kept planes, if f⁻ is linear."""
+        """Let the monitor compare inexact objectives by the kept planes, if f⁻ is linear."""
         minus = self.minus
         if "convex" in self.objective.properties and minus is not None:
-            self.monitor.model = lambda w: self._modelled(w, minus)
+            self.monitor.model = lambda w: self._modeled(w, minus)
 
     def begin(self, w: Vector) -> None:
-        """Begin at w."""
+        """Start from w."""
         self.value, self.minus, self.exact = self._ask(w)
         self._watch()
         slope, _ = self._combined(self.minus)
         self.proximity = self.first = max(float(slope @ slope) / max(abs(self.value), 1e-300), 1e-12)
 
     def run(self) -> None:
-        """Go down until there is a reason to stop, or the model promises little."""
+        """Descend until there is a reason to stop, or the predicted decrease is small."""
         tol = PRECISION * self.settings.tol
         while not (self.over or self.monitor.reason):
             assert self.minus is not None
             if not self.exact:
-                self.value = max(self.value, self._modelled(self.centre, self.minus))
+                self.value = max(self.value, self._modeled(self.center, self.minus))
             value = self.value
             gap = 0.1 * tol * abs(value)
-            w = self.model.step(self.objective.regularizer, self.minus.slope, self.centre, self.proximity, gap)
-            promised = value - self._modelled(w, self.minus)
+            w = self.model.step(self.objective.regularizer, self.minus.slope, self.center, self.proximity, gap)
+            promised = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
             if self.monitor.is_small(self.monitor.gap) and self.monitor.close_round():
@@ -419,23 +419,23 @@ class _BundleDescent:
                     self.over = True
                     self.monitor.close_round()
                     return
-                # Short steps, whose multipliers are found the most precisely, and more planes may close the bound.
+                # Short steps, whose multipliers are the most precise, and more planes may close the gap.
                 self.quiet, self.proximity = self.quiet + 1, self.first * 10.0**self.quiet
             self._move(w, promised)
             self.monitor.close_round()
 
     def _move(self, w: Vector, promised: float) -> None:
-        """Ask at w, and go there if that keeps enough of the promise."""
+        """Query at w, and go there if the decrease is a sufficient fraction of the prediction."""
         reached, new_minus, exact = self._ask(w)
         if self.value - reached >= SERIOUS * promised:
             self.proximity *= 0.5 if self.value - reached >= GOOD * promised else 1.0
-            self.centre, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
+            self.center, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
             return
         self.nulls += 1
         if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:
             self.proximity *= 2.0
 
     def _combined(self, minus: Plane) -> tuple[Vector, float]:
-        """Return slope and offset of the combination of the planes of f⁺, less a plane of f⁻."""
+        """Return slope and offset of the combination of the planes of f⁺, minus a plane of f⁻."""
         combined = self.model.combination()
         return combined.slope - minus.slope, combined.offset - minus.offset

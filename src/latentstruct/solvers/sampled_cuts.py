@@ -1,4 +1,4 @@
-"""Cutting planes for kernels whose cuts are made of few sampled rows, so that no N × N matrix is needed."""
+"""Cutting planes for kernels whose cuts consist of few sampled rows, so that no N × N matrix is needed."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ QP_SHARE = 1e-3
 
 @dataclass
 class Function:
-    """w = Σ_r κ(x_r, ·) ⊗ a_r: one function of the inputs for each weight vector.
+    """w = Σ_r κ(x_r, ·) ⊗ a_r: one function of the inputs per weight vector.
 
     Attributes
     ----------
@@ -68,27 +68,27 @@ class Cut:
 
 
 class CutModel:
-    """The cuts found so far, their inner products, and the minimum of the model near a centre v.
+    """The cuts found so far, their inner products, and the minimum of the model near a center v.
 
     The model is ½‖w‖² + max_k (b_k + ⟨g_k, w⟩); see `latentstruct.solvers.bundle.PlaneBundle` for the same with dense
-    slopes. Products with v and with the minimiser follow from those of the cuts.
+    slopes. Products with v and with the minimizer follow from those of the cuts.
 
     Parameters
     ----------
     proximity : float
         ρ of the term ρ/2‖w − v‖².
     most : int
-        Cuts kept.
+        Maximum number of cuts.
     """
 
     def __init__(self, proximity: float, most: int) -> None:
         self.proximity, self.most = proximity, most
         self.cuts: list[Cut] = []
         self.gram = np.zeros((0, 0))
-        self.offsets, self.at_centre, self.near, self.far = np.zeros((4, 0))
+        self.offsets, self.at_center, self.near, self.far = np.zeros((4, 0))
 
-    def add(self, cut: Cut, offset: float, at_centre: float) -> None:
-        """Add a cut with its height at zero and its product with v; with no room, the one with the least mass goes."""
+    def add(self, cut: Cut, offset: float, at_center: float) -> None:
+        """Add a cut with its height at zero and its product with v; if full, the one with the least mass is dropped."""
         if len(self.cuts) == self.most:
             self._drop(int((self.near + self.far).argmin()))
         products = np.array([cut.product(other.scores) for other in [*self.cuts, cut]])
@@ -101,18 +101,18 @@ class CutModel:
         wider[k, :], wider[:, k] = products, products
         self.cuts.append(cut)
         self.gram = wider
-        self.offsets, self.at_centre = np.append(self.offsets, offset), np.append(self.at_centre, at_centre)
+        self.offsets, self.at_center = np.append(self.offsets, offset), np.append(self.at_center, at_center)
         self.near, self.far = (np.append(alpha, float(k == 0)) for alpha in (self.near, self.far))
 
     def _drop(self, gone: int) -> None:
         del self.cuts[gone]
         self.gram = np.delete(np.delete(self.gram, gone, axis=0), gone, axis=1)
-        self.offsets, self.at_centre = np.delete(self.offsets, gone), np.delete(self.at_centre, gone)
-        self.near, self.far = (_normalised(np.delete(alpha, gone)) for alpha in (self.near, self.far))
+        self.offsets, self.at_center = np.delete(self.offsets, gone), np.delete(self.at_center, gone)
+        self.near, self.far = (_normalized(np.delete(alpha, gone)) for alpha in (self.near, self.far))
 
     def solve(self, precision: float) -> None:
-        """Find the masses of the model's minimum, near the centre and anywhere."""
-        pull = self.at_centre * self.proximity / (1.0 + self.proximity)
+        """Find the masses of the model's minimum, with and without the proximal term."""
+        pull = self.at_center * self.proximity / (1.0 + self.proximity)
         self._solve(self.far, self.gram, self.offsets, precision)
         self._solve(self.near, self.gram / (1.0 + self.proximity), self.offsets + pull, precision)
 
@@ -121,9 +121,9 @@ class CutModel:
         scale = max(np.abs(gains).max(), np.diag(gram).max(), 1e-300)
         solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * len(alpha) + 1000)
 
-    def point(self, centre: Function) -> Function:
-        """Return the model's minimiser near the centre."""
-        coefficients, scores = self.proximity * centre.coefficients, self.proximity * centre.scores
+    def point(self, center: Function) -> Function:
+        """Return the model's minimizer near the center."""
+        coefficients, scores = self.proximity * center.coefficients, self.proximity * center.scores
         for cut, mass in zip(self.cuts, self.near, strict=True):
             if mass > 0:
                 coefficients[cut.rows] -= mass * cut.coefficients
@@ -131,11 +131,11 @@ class CutModel:
         return Function(coefficients / (1.0 + self.proximity), scores / (1.0 + self.proximity))
 
     def at_point(self) -> Vector:
-        """Return the products of all cuts with the minimiser near the centre."""
-        return (self.proximity * self.at_centre - self.gram @ self.near) / (1.0 + self.proximity)
+        """Return the products of all cuts with the minimizer near the center."""
+        return (self.proximity * self.at_center - self.gram @ self.near) / (1.0 + self.proximity)
 
     def lower_to(self, value: float) -> None:
-        """Lower the cuts that are above the true loss at the minimiser near the centre: true planes never are."""
+        """Lower the cuts that are above the true loss at the minimizer near the center, as true planes never are."""
         self.offsets = np.minimum(self.offsets, value - self.at_point())
 
     def lowest(self) -> float:
@@ -143,15 +143,15 @@ class CutModel:
         return float(self.far @ self.offsets - 0.5 * self.far @ self.gram @ self.far)
 
 
-def _normalised(alpha: Vector) -> Vector:
+def _normalized(alpha: Vector) -> Vector:
     return alpha / alpha.sum() if alpha.sum() > 0 else np.full(len(alpha), 1.0 / max(len(alpha), 1))
 
 
 def sample_rows(coefficients: Table, count: int, rng: np.random.Generator) -> tuple[Indices, Table]:
-    """Return about `count` rows of a table and values whose expectation is the table.
+    """Sample about `count` rows of a table, with values whose expectation is the table.
 
-    Row r is taken with a probability proportional to its norm, 1 at most, and divided by it. Tables with no more rows
-    that are not zero come back whole.
+    Row r is sampled with a probability proportional to its norm, at most 1, and divided by it. Tables with no more
+    nonzero rows are returned unchanged.
     """
     norms = np.linalg.norm(coefficients, axis=1)
     filled = np.flatnonzero(norms)
@@ -168,12 +168,12 @@ def sample_rows(coefficients: Table, count: int, rng: np.random.Generator) -> tu
 
 @dataclass(eq=False, repr=False)
 class SampledCuts(BaseSolver):
-    """One-slack cutting planes with a proximal term, each cut made of few sampled rows.
+    """One-slack cutting planes with a proximal term, each cut with few sampled rows.
 
     The weights of the objective are the scores of all N rows, whose metric is that of a kernel. The loss and its slope
     are computed from all rows; of the slope, a table (N, V) of coefficients, only `sample` rows are kept, so that a
-    round costs N · sample kernel values and the solution needs few rows. A cut is tight where it was made, and is
-    lowered where the true loss is later found to be below it.
+    iteration costs N · sample kernel values and the solution needs few rows. A cut is tight at its point, and is
+    lowered if the true loss is later found to be below it.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class SampledCuts(BaseSolver):
     sample : int, default=500
         Rows of one cut.
     constant : float, default=0.0
-        Added to the kernel: the square of a constant feature.
+        Constant added to the kernel: the square of a constant feature.
     tol : float, default=1e-2
         Relative gap at which to stop. Sampled cuts are no bounds, so it is an estimate, and results are not certified.
     max_rounds, max_seconds : number
@@ -219,9 +219,9 @@ class SampledCuts(BaseSolver):
         callback: Callback | None = None,
         checkpointer: Checkpointer | None = None,
     ) -> Result:
-        """Minimize a function of the scores (N · V) of all rows, from the `Function` that is an earlier result's state.
+        """Minimize a function of the scores (N · V) of all rows, from the `Function` in the state of an earlier result.
 
-        The regularizer of the objective is not used. Scores w0 alone do not tell the coefficients that they come from.
+        The regularizer of the objective is not used. Scores w0 alone do not determine the coefficients.
         """
         if checkpointer is not None:
             raise InputError("checkpoint", checkpointer, "None for sampled cuts, whose state is not stored")
@@ -244,7 +244,7 @@ class SampledCuts(BaseSolver):
         return Cut(rows, coefficients, scores)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Function | None) -> None:
-        """Build models until a fresh one, which owes nothing to earlier samples, finds nothing better."""
+        """Build models until a new one, independent of earlier samples, finds no improvement."""
         rng = np.random.default_rng(self.random_state)
         monitor.bounded = False
         nothing = np.zeros((self.rows.n_rows, objective.n_features // self.rows.n_rows))
@@ -261,16 +261,16 @@ class SampledCuts(BaseSolver):
     def _one_model(
         self, objective: Objective, monitor: Monitor, rng: np.random.Generator, loss: float, slope: Table
     ) -> tuple[float, Table]:
-        """Go down from the best weights, whose loss and slope are given, with a model of its own; return theirs."""
+        """Descend from the best weights, given their loss and slope, with a new model; return loss and slope."""
         affordable = int(min(MOST_CUTS, max(FEWEST_CUTS, CUT_BYTES / (8 * objective.n_features))))
         model, progress = CutModel(self.proximity, affordable), Progress()
         best: Function = monitor.state
         at, at_loss, at_slope = best, loss, slope
         while True:
             cut = self._cut(at_slope, rng)
-            at_centre = cut.product(best.scores)
-            # Tight where it was asked, unless that would be above the true loss at the centre.
-            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_centre), at_centre)
+            at_center = cut.product(best.scores)
+            # Tight at its point, unless that is above the true loss at the center.
+            model.add(cut, min(at_loss - cut.product(at.scores), loss - at_center), at_center)
             model.solve(QP_SHARE * self.tol * abs(monitor.objective))
             monitor.lower_bound = min(model.lowest(), monitor.objective)
             if monitor.close_round():
@@ -284,6 +284,6 @@ class SampledCuts(BaseSolver):
             model.lower_to(at_loss)
             found, reached = at.half_square + at_loss, monitor.objective
             if found < reached and reached - found >= 0.1 * (reached - promised):
-                best, loss, slope, model.at_centre = at, at_loss, at_slope, products
+                best, loss, slope, model.at_center = at, at_loss, at_slope, products
                 monitor.state = best
                 monitor.offer(at.scores.ravel(), found, True)

@@ -1,4 +1,4 @@
-"""Which solver an objective gets: by name, by default, and by what solvers declare."""
+"""Choice of the solver for an objective, by name or by default."""
 
 from typing import Any
 
@@ -18,17 +18,17 @@ SOLVERS = {
     "lbfgs": "LBFGS",
     "proximal": "Proximal",
 }
-"""Classes of the solvers by the names that estimators take."""
+"""Classes of the solvers by their names in estimators."""
 
 
 def choose_solver(objective: Objective) -> BaseSolver:
-    """Return the solver that was fastest in measurements for objectives of this kind.
+    """Return the solver that was fastest in benchmarks for this kind of objective.
 
-    `Proximal` for regularizers with kinks. If the objective is convex: L-BFGS where everything is smooth; block ascent
-    for the hinge (with the bundle in reserve); the bundle where there is one example only, so that blocks mean nothing.
-    Otherwise L-BFGS on the difference itself where the latents are summed out, and CCCP where they are maximized, since
-    there f⁻ has kinks that no smoothing of the outputs takes away. CCCP also where outputs are maximized by approximate
-    inference: the planes of the outputs it finds are bounds wherever latents are summed exactly, while soft answers
+    `Proximal` for nonsmooth regularizers. If the objective is convex: L-BFGS if everything is smooth; block ascent
+    for the hinge (with the bundle as fallback); the bundle if there is a single example.
+    Otherwise L-BFGS on the difference itself if the latents are summed out, and CCCP if they are maximized, because
+    f⁻ is then nonsmooth even if outputs are smoothed. CCCP also if outputs are maximized by approximate
+    inference: the planes of the outputs it finds are bounds if latents are summed exactly, while soft approximations
     have other minima.
     """
     properties = objective.properties
@@ -62,15 +62,15 @@ def select_solver(
     Parameters
     ----------
     solver : str or solver
-        What the user chose. Where the difference of convex functions is beyond it, it is put into CCCP.
+        The user's choice. If it does not support a difference of convex functions, it becomes the inner solver of CCCP.
     objective : Objective
-        What is to be minimized.
+        The objective.
     restarts : int, optional
-        Number of starts. A convex objective has one minimum, wherever one starts.
+        Number of starts. A convex objective needs one only.
     cache_mb : float, optional
         Memory for planes.
     limits
-        `tol`, `max_rounds` and `max_seconds`; None leaves the solver's own.
+        `tol`, `max_rounds` and `max_seconds`; None keeps the solver's own.
     """
     found = named_solver(solver, objective)
     if {"convex", "difference"} & objective.properties == {"difference"}:

@@ -19,40 +19,40 @@ from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.starts import OneStart
 
-# What a start does: one loose round with all examples, rounds with some of them, and CCCP with all.
+# Phases of a start: one loose iteration with all examples, iterations with some of them, and CCCP with all.
 LOOSE, PACING, WHOLE = PHASES = ("loose", "pacing", "whole")
 
 
 @dataclass(eq=False, repr=False)
 class SelfPaced(BaseSolver):
-    """Self-paced learning around `CCCP`: examples enter when their loss has become small.
+    """Self-paced learning around `CCCP`: examples are included when their loss has become small.
 
-    With v_i ∈ {0, 1} it alternates over Ω(w) + Σ_i v_i c_i [f⁺_i(w) − f⁻_i(w)] − (1/K) Σ_i v_i: given w, the
-    example i is in if c_i [f⁺_i(w) − f⁻_i(w)] ≤ 1/K; given v, CCCP goes on from w. 1/K grows by `growth` in each round
-    until all examples are in, and the last round is CCCP on the whole objective, which is what is reported. Examples of
-    little weight c_i enter early, as the formula says.
+    With v_i ∈ {0, 1} it alternates over Ω(w) + Σ_i v_i c_i [f⁺_i(w) − f⁻_i(w)] − (1/K) Σ_i v_i: given w, the example i
+    is included if c_i [f⁺_i(w) − f⁻_i(w)] ≤ 1/K; given v, CCCP continues from w. 1/K grows by `growth` in each
+    iteration until all examples are included; the last iteration is CCCP on the full objective, which is reported.
+    Examples of small weight c_i are included early.
 
     Parameters
     ----------
     inner : CCCP, optional
-        Solver of each round; its `tol` and `max_seconds` are replaced by those given here.
+        Solver of each iteration; its `tol` and `max_seconds` are replaced by those given here.
     tol : float, default=1e-3
         Relative decrease at which CCCP stops.
     max_seconds : float
-        Limit of all together.
+        Time limit of all starts.
     max_rounds : int, default=50
-        Rounds of self-pacing at most; then all examples are in.
+        Maximum iterations of self-pacing; then all examples are included.
     first_share : float, default=0.5
-        Share of the examples with a loss above 0 that the first round begins with, besides those without one.
+        Fraction of the examples with nonzero loss in the first iteration, in addition to those with zero loss.
     growth : float, default=1.3
         Factor of 1/K.
     cache_mb : float, optional
-        Megabytes that the inner solver may keep planes in; by default its own bound.
+        Maximum megabytes of planes kept by the inner solver; by default its own limit.
 
     Notes
     -----
-    Kumar, Packer & Koller (2010). The weights that choose the first examples come from one loosely solved round with
-    all of them, as all losses are equal at w = 0. Planes are kept between rounds.
+    Kumar, Packer & Koller (2010). The weights that choose the first examples come from one loosely solved problem with
+    all of them, because all losses are equal at w = 0. Planes are kept between iterations.
     """
 
     needs = frozenset({"difference", "planes"})
@@ -64,7 +64,7 @@ class SelfPaced(BaseSolver):
         "first_share": real(0.0, 1.0, closed="right"),
         "growth": real(1.0),
     }
-    # More rounds of self-pacing would come before the last one, so that they lead elsewhere.
+    # More iterations of self-pacing would precede the last one, and lead to other weights.
     limits = ("max_seconds",)
 
     inner: Any = None
@@ -76,7 +76,7 @@ class SelfPaced(BaseSolver):
     cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
-        """Raise unless the objective has what is needed and the parameters make sense."""
+        """Raise unless the objective is supported and the parameters are valid."""
         super().check(objective)
         self._cccp().check(objective)
 
@@ -111,17 +111,17 @@ class _Pacing(OuterLoop[Objective]):
     Attributes
     ----------
     phase : str
-        What the present start does.
+        Phase of the current start.
     paces : int
-        How many times 1/K has grown.
+        Number of times 1/K has grown.
     limit : float
         1/K.
     losses : ndarray of shape (0,) or (n,)
         Weighted losses of the examples.
     reached_at : Result
-        What the last run of CCCP reached.
+        Result of the last run of CCCP.
     rounds_before : int
-        Iterations of all runs of CCCP that are over.
+        Iterations of all finished runs of CCCP.
     """
 
     phase: str = LOOSE
@@ -150,7 +150,7 @@ class _Pacing(OuterLoop[Objective]):
         if found is None and self.best is not None:
             return None
         if found is None or self.phase != WHOLE:
-            # The objective of the chosen examples only says nothing about all of them.
+            # The objective of the chosen examples is not that of all of them.
             w = np.zeros(objective.n_features) if found is None else found.w
             value = objective.value(w)
             if self.rounds:
@@ -162,7 +162,7 @@ class _Pacing(OuterLoop[Objective]):
         return self.solved
 
     def _round(self) -> None:
-        """Make one start as a whole."""
+        """Run a whole start."""
         weights = self.objective.plus.weights
         if self.phase == LOOSE:
             self._run_cccp(self.objective, self.w0, max_rounds=1)
@@ -195,18 +195,18 @@ class _Pacing(OuterLoop[Objective]):
         self.losses = objective.plus.weights * (objective.plus.planes(w).values - objective.minus.planes(w).values)
 
     def _run_cccp(self, objective: Objective, w: Vector | None, **limits: int) -> None:
-        """Run CCCP, and note what it found."""
+        """Run CCCP, and store its result."""
         cccp = self.settings._cccp().set_params(restarts=1, **limits)
         rounds, calls, lasting = self.rounds, self.calls, self.start + 1 == self.n_starts and self.phase == WHOLE
 
         def renumbered(line: Round) -> Round:
-            # Objectives of chosen examples say nothing about the weights for all of them.
+            # Objectives of chosen examples are not those of all of them.
             return replace(line, round=rounds + line.round, w=None if self.phase == PACING else line.w)
 
         if objective.starts is not None:
             objective = replace(objective, starts=OneStart(objective.starts, self.start))
         found = self._solve(cccp, objective, w, renumbered, lasting=lasting)
-        # CCCP followed the callback already.
+        # CCCP has already obeyed the callback.
         self._answer, self.state = None, found.state
         for line in found.history:
             n_calls, seconds = calls + line.oracle_calls, self.call_began + line.seconds

@@ -1,4 +1,4 @@
-"""How the planes that solvers keep are stored: plane stores, bundles, and linear sides of objectives."""
+"""State of planes that solvers keep: plane stores, bundles, and linear sides of objectives."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ MOST_PLANES = 10**9
 
 
 def planes_at_zero(objective: Objective, rows: Indices | None = None) -> Planes:
-    """Return planes of f⁻ at w = 0, whose layout stored planes of single examples must fit."""
+    """Return planes of f⁻ at w = 0, whose layout stored planes of single examples must match."""
     if "planes" not in objective.properties:
         raise ValueError("it has planes of single examples, of which this objective knows the sums only")
     with task_errors():
@@ -70,14 +70,14 @@ def _write_linear(convex: Objective) -> Tree:
 
 
 def _read_linear(tree: Tree, objective: Objective) -> Objective:
-    """Return the objective with a stored linear side in place of f⁻."""
+    """Return the objective with f⁻ replaced by a stored linear side."""
     if "total" in tree:
         return objective.linearized_with(from_state_dict(Plane, tree["total"], objective))
     found = from_state_dict(LinearSide, tree, objective)
     n = objective.n_examples
     ends = found.pointers
     if len(ends) != n + 1 or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] != len(found.rows):
-        raise ValueError("pointers of planes do not rise from 0 to the number of atoms")
+        raise ValueError("pointers of planes do not increase from 0 to the number of atoms")
     rows = planes_at_zero(objective, np.zeros(min(n, 1), dtype=np.int64)).rows
     atoms = Atoms(found.rows, found.columns, found.slopes)
     check_atoms({"rows": atoms.row, "columns": atoms.column}, rows, objective.n_features)

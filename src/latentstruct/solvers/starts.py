@@ -1,4 +1,4 @@
-"""Where training with latent variables begins: initial latents, their planes, and weights derived from them."""
+"""Initialization of training with latent variables: initial latents, their planes, and weights derived from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class LatentStarts:
     H : sequence of length n, optional
         Latents of the first start.
     seed : int, optional
-        Seed of the latents; None for different ones each time.
+        Seed of the latents; None for different ones in each call.
     weights : ndarray of shape (n,), optional
         c_i, needed for "marginal".
     """
@@ -54,7 +54,7 @@ class LatentStarts:
             require_one_latent_each(self.batch, self.H)
 
     def latents(self, attempt: int) -> Sequence[Any]:
-        """Return the latents that a start begins with."""
+        """Return the initial latents of a start."""
         if attempt == 0 and self.H is not None:
             return self.H
         rng = np.random.default_rng(None if self.seed is None else [self.seed, attempt])
@@ -64,7 +64,7 @@ class LatentStarts:
         return found if self.init == "task" else self.task.complete(self.batch, self._marginal_weights(found))
 
     def planes(self, attempt: int) -> Planes:
-        """Return the planes of the latents that a start begins with."""
+        """Return the planes of the initial latents of a start."""
         return self.given if attempt == 0 and self.H is not None else self.complete(self.latents(attempt))
 
     @cached_property
@@ -80,7 +80,7 @@ class LatentStarts:
     def _marginal_weights(self, latents: Sequence[Any]) -> Vector:
         """Return weights trained loosely with outputs and latents summed out at temperature 1.
 
-        The descent begins with a step that given latents lead to: at w = 0 latents that are alike would stay so.
+        The descent begins with a step derived from given latents: at w = 0 latents with equal scores would stay equal.
         """
         assert self.weights is not None
         try:
@@ -118,13 +118,13 @@ class OneStart:
 
 @dataclass
 class SummedStarts:
-    """Initial latents of examples in shards, of which all are in this process too: the sum of their planes."""
+    """Initial latents of examples in shards that are also available in this process: the sum of their planes."""
 
     starts: LatentStarts
     side: Oracle
 
     def planes(self, attempt: int) -> Plane:
-        """Return the sum of the planes of the latents that a start begins with."""
+        """Return the sum of the planes of the initial latents of a start."""
         known = attempt == 0 and self.starts.H is not None
         return self.given if known else self.side.latents_total(self.starts.latents(attempt))
 
@@ -136,25 +136,25 @@ class SummedStarts:
 
 @dataclass
 class SampledStarts:
-    """Initial planes of examples in shards that are nowhere together.
+    """Initial planes of examples in shards that no process holds together.
 
-    The rule is applied to the first shard only: its problem is solved loosely, and the weights found complete all
+    The rule is applied to the first shard only: its problem is solved loosely, and its weights complete all
     shards.
 
     Attributes
     ----------
     objective : Objective
-        That of all shards.
+        Objective of all shards.
     first : Objective
-        That of the first shard, with its own starts.
+        Objective of the first shard, with its own starts.
     """
 
     objective: Objective
     first: Callable[[], Objective]
 
     def planes(self, attempt: int) -> Plane:
-        """Return the sum of the planes of the latents that a start begins with."""
-        # The module that knows all solvers knows those that start here too.
+        """Return the sum of the planes of the initial latents of a start."""
+        # Imported here, because the module of all solvers imports those that use starts.
         from latentstruct.solvers.selection import choose_solver
 
         sample = self.first()

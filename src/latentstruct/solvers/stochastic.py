@@ -29,21 +29,21 @@ class Steps:
 
 @dataclass(eq=False, repr=False)
 class Subgradient(BaseSolver):
-    """Stochastic or full subgradient descent; no bound, so it stops when the objective no longer falls.
+    """Stochastic or full subgradient descent; without a bound, so it stops when the objective no longer decreases.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Stop when the best objective fell by less than this share over `patience` rounds.
+        Stop when the relative decrease of the best objective over `patience` iterations is less.
     max_rounds, max_seconds : number
-        Limits; a round asks about n examples.
+        Limits; an iteration queries about n examples.
     step : {"pegasos", "plain", "fixed"}, default="pegasos"
-        η_t = 1/t, right for ½‖w‖²; η_t = learning_rate/√t; or η_t = learning_rate.
+        η_t = 1/t, suitable for ½‖w‖²; η_t = learning_rate/√t; or η_t = learning_rate.
     learning_rate : float, default=1.0
         For plain and fixed steps.
     batch_size : int, optional
-        Examples a step, drawn without replacement; by default n/20. n itself gives the full subgradient. Where
-        examples are in shards elsewhere each step waits for answers from there, so that large ones pay.
+        Examples per step, drawn without replacement; by default n/20. n itself gives the full subgradient. If
+        examples are in shards on other machines, each step waits for their results, so large batches are faster.
     average : bool, default=True
         Report the average of the iterates with weights growing as t.
     patience : int, default=20
@@ -72,15 +72,15 @@ class Subgradient(BaseSolver):
     random_state: int = 0
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters fit."""
+        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         in_parts = objective.plus.divisible and objective.minus.divisible
         if self._size(objective) < objective.n_examples and not in_parts:
-            expected = f"{objective.n_examples} (all examples) for an objective of which only the sum is known"
+            expected = f"{objective.n_examples} (all examples) for an objective that provides sums only"
             raise InputError("batch_size", self.batch_size, expected, "Or set `solver` to 'bundle'.")
 
     def _size(self, objective: Objective) -> int:
-        """Return how many examples a step asks about."""
+        """Return the number of examples per step."""
         n = objective.n_examples
         return min(n, self.batch_size or max(1, n // 20))
 
@@ -102,7 +102,7 @@ class Subgradient(BaseSolver):
             for rows in np.array_split(run.rng.permutation(n), max(1, n // size)):
                 run.t += 1
                 rate = self._rate(run.t)
-                # The part's planes stand for those of all examples.
+                # The planes of the batch represent those of all examples.
                 scale = rate * n / len(rows)
                 gradient = objective.regularizer.gradient(w)
                 if "planes" in objective.properties:
@@ -125,7 +125,7 @@ class Subgradient(BaseSolver):
 
 
 def _slope_of_part(objective: Objective, w: Vector, rows: Indices) -> Vector:
-    """Return the slope of the sum of some examples' f⁺ − f⁻, where the planes of single ones are not known."""
+    """Return the slope of the sum of some examples' f⁺ − f⁻, if the planes of single ones are unknown."""
     sides = (objective.plus, objective.minus)
     if len(rows) == objective.n_examples:
         plus, minus = (side.total(w) for side in sides)
@@ -148,17 +148,17 @@ class Passes:
 class Perceptron(BaseSolver):
     """Averaged structured perceptron (Collins 2002): online updates w += φ(x_i, y_i) − φ(x_i, ŷ).
 
-    It has no objective of its own but Σ_i c_i [f⁺_i − f⁻_i] without a margin, which is 0 when all training
-    examples are predicted rightly; it stops there or at `max_rounds`.
+    Its objective is Σ_i c_i [f⁺_i − f⁻_i] without a margin, which is 0 when all training
+    examples are predicted correctly; it stops there or at `max_rounds`.
 
     Parameters
     ----------
     max_rounds, max_seconds : number
-        Limits; a round is a pass over all examples.
+        Limits; an iteration is a pass over all examples.
     average : bool, default=True
         Return the average of the weights after each example instead of the last.
     tol : float, default=1e-12
-        Objective taken as 0.
+        Objective treated as 0.
     random_state : int, default=0
         Seed of the order.
     """
@@ -178,7 +178,7 @@ class Perceptron(BaseSolver):
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         weights = objective.plus.weights
-        # The mean of w over time is w − late/t, where late adds each update times the steps before it.
+        # The mean of w over time is w − late/t, where late sums the updates times the steps before them.
         new = Passes(np.random.default_rng(self.random_state), w, np.zeros_like(w))
         monitor.bound(0.0)
         run = monitor.resumed_state(Passes) or new
@@ -196,14 +196,14 @@ class Perceptron(BaseSolver):
                 run.t += 1
             monitor.current = w
             self._keep_last(monitor, w - late / run.t if self.average else w, objective)
-            # Equal scores alone do not make a prediction right (all are equal at w = 0): w must have come to rest.
+            # Equal scores alone do not make a prediction correct (all are equal at w = 0): w must not change any more.
             if total <= 0.0 and np.array_equal(w, before):
                 monitor.reason = "converged"
             monitor.close_round()
 
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
-        # Without a regulariser w = 0 would have the lowest objective: later weights are better, not lower ones.
+        # Without a regularizer w = 0 has the lowest objective: later weights are preferred, not lower objectives.
         found = objective.evaluate(w)
         monitor.forget_best()
         monitor.offer(w, *found)
@@ -211,7 +211,7 @@ class Perceptron(BaseSolver):
 
 @dataclass
 class FullSteps:
-    """The state of `AlternatingSubgradient`: w, a subgradient there, and how often the objective has risen."""
+    """The state of `AlternatingSubgradient`: w, a subgradient there, and the number of increases of the objective."""
 
     w: Weights
     gradient: Weights
@@ -223,16 +223,16 @@ class FullSteps:
 class AlternatingSubgradient(BaseSolver):
     """Complete the latents at w, take one full subgradient step, repeat: w ← w − α_t(∇Ω(w) + Σ_i c_i m_i).
 
-    m_i is the slope of f⁺_i less that of f⁻_i at w, and α_t = α_0/(η_t + 1), where η_t counts how many times the
-    objective has risen from one round to the next. It gives no exact zeros, no bound, and depends on the scale of the
+    m_i is the slope of f⁺_i minus that of f⁻_i at w, and α_t = α_0/(η_t + 1), where η_t is the number of
+    iterations in which the objective increased. It gives no exact zeros and no bound, and depends on the scale of the
     features: `Proximal` is the solver to use.
 
     Parameters
     ----------
     tol : float, default=1e-5
-        Stop when the objective changes by less than this share in a round.
+        Stop when the relative change of the objective in an iteration is less.
     max_rounds, max_seconds : number
-        Limits; a round asks about all examples once.
+        Limits; an iteration queries all examples once.
     learning_rate : float, default=1.0
         α_0.
     restarts : int, default=1
@@ -240,8 +240,8 @@ class AlternatingSubgradient(BaseSolver):
 
     Notes
     -----
-    Chen, Batra, Freeman & Johnson (2012), Algorithm 1. Their max{0, f⁺ − f⁻} needs no case of its own, as f⁺ ≥ f⁻ where
-    the true output costs nothing. The algorithm as printed ends with the last weights; here the best are kept.
+    Chen, Batra, Freeman & Johnson (2012), Algorithm 1. Their max{0, f⁺ − f⁻} needs no special case, because f⁺ ≥ f⁻ if
+    the true output has no loss. The algorithm as printed ends with the last weights; here the best are kept.
     """
 
     has_restarts = True

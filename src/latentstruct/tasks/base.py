@@ -191,7 +191,7 @@ class BaseTask(Parametrized, Generic[B]):
         raise TypeError(f"{type(self).__name__} does not define prepare()")
 
     @property
-    def judges_scores(self) -> bool:
+    def scores_ranking(self) -> bool:
         """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
         return False
 
@@ -244,7 +244,7 @@ class BaseTask(Parametrized, Generic[B]):
         """
         return None
 
-    def settle(self, batch: B, w: Vector) -> None:
+    def finalize(self, batch: B, w: Vector) -> None:
         """Set what training leaves open, for instance the threshold of a ranking."""
 
     def collect(self, outputs: list[Any]) -> Any:

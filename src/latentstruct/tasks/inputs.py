@@ -22,8 +22,8 @@ FULL_FROM = 0.8
 # Weights that a cache may hold.
 IN_CACHE = 2**19
 Compressed = tuple[Indices, NDArray[np.int32], NDArray[np.float64]]
-# Values between 1 / TAME and TAME are left as they are by `tamed`.
-TAME = 1e8
+# Values between 1 / UNSCALED and UNSCALED are left as they are by `rescaled`.
+UNSCALED = 1e8
 
 
 def is_finite_number(value: Any) -> bool:
@@ -94,10 +94,10 @@ def compress(matrix: Any) -> Compressed:
     return pointers, features, np.zeros(0) if (data == 1.0).all() else data
 
 
-def tamed(matrix: Any) -> Any:
+def rescaled(matrix: Any) -> Any:
     """Return rows rescaled to ordinary size, for models that do not depend on scale but fail with values of 1e150."""
     largest = float(abs(matrix).max()) if matrix.shape[0] and matrix.shape[1] else 0.0
-    return matrix if largest == 0 or 1.0 / TAME <= largest <= TAME else matrix / largest
+    return matrix if largest == 0 or 1.0 / UNSCALED <= largest <= UNSCALED else matrix / largest
 
 
 def share_of_nonzeros(matrix: NDArray[np.float64]) -> float:

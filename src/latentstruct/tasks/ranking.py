@@ -20,7 +20,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
-from latentstruct.tasks.inputs import InputRows, tamed
+from latentstruct.tasks.inputs import InputRows, rescaled
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.rows import RowTask
@@ -285,7 +285,7 @@ class PrecisionAtK(QueryTask):
             return np.zeros(self.n_features)
         sizes = np.diff(batch.offsets)
         weights = np.repeat(1.0 / sizes, sizes) * (sizes.sum() / len(sizes))
-        found, matrix, relevant = [], tamed(batch.inputs.matrix), split(batch.relevant, batch.offsets)
+        found, matrix, relevant = [], rescaled(batch.inputs.matrix), split(batch.relevant, batch.offsets)
         for strength in START_STRENGTHS:
             model = sklearn.svm.LinearSVC(C=strength, dual=False)
             with warnings.catch_warnings():

@@ -1,9 +1,9 @@
-"""Checks for people who write their own tasks and solvers.
+"""Checks for custom tasks and solvers.
 
-`check_task` puts a task to random weights and compares its answers with each other: planes, totals, decoding,
-loss and derivatives must all describe the same functions. `check_solver` minimises small random problems and
-holds the result against the contract of `latentstruct.core.protocols.Result`. Both raise AssertionError with the
-values at fault and what to look at; neither needs pytest.
+`check_task` queries a task at random weights and compares its results with each other: planes, totals, decoding,
+loss and derivatives must all describe the same functions. `check_solver` minimizes small random problems and
+compares the result with the contract of `latentstruct.core.protocols.Result`. Both raise AssertionError with the
+wrong values and a hint; neither needs pytest.
 """
 
 from latentstruct.testing.solvers import check_solver

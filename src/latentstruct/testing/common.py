@@ -1,4 +1,4 @@
-"""What both checks share."""
+"""Helpers of both checks."""
 
 from typing import Any, NoReturn, get_args
 
@@ -10,22 +10,22 @@ from latentstruct.core.protocols import Mode, Temperature
 MODES: tuple[Mode, ...] = get_args(Mode)
 HARD = Temperature()
 PRECISION = 1e-8
-"""Relative difference that is taken for rounding."""
+"""Relative difference attributed to rounding."""
 SCALES = (0.0, 0.1, 1.0, 1.0, 3.0)
-"""Standard deviations of the random weights a task is asked at."""
+"""Standard deviations of the random weights of the queries."""
 
 
 def fail(who: object, what: str, look: str) -> NoReturn:
-    """Raise with what is wrong and where to look."""
+    """Raise with the failure and a hint."""
     raise AssertionError(f"{type(who).__name__}: {what}. Look at: {look}")
 
 
 def first_beyond(difference: NDArray, allowed: NDArray | float) -> int | None:
-    """Return the index of the first entry that is above what is allowed (or not a number)."""
+    """Return the index of the first entry that exceeds its limit (or is not a number)."""
     beyond = np.flatnonzero(~(difference <= allowed))
     return int(beyond[0]) if len(beyond) else None
 
 
 def rounding(*values: Any) -> Any:
-    """Return the difference that rounding may make among values of this size, entry by entry."""
+    """Return the difference that rounding may cause between values of this size, entry by entry."""
     return PRECISION * (1.0 + sum(np.abs(value) for value in values))

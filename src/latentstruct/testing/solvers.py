@@ -1,4 +1,4 @@
-"""The check of solvers."""
+"""Contract checks of solvers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,34 +21,34 @@ REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "
 
 
 def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
-    """Check that a solver keeps the contract of `latentstruct.core.protocols.Solver`.
+    """Check that a solver satisfies the contract of `latentstruct.core.protocols.Solver`.
 
-    Small random problems are minimised: multiclass and chain hinges, a multiclass CRF, and hard and soft
-    latent candidates, as far as they have what the solver says it `needs`. Objectives that lack a need must
-    be refused with `InputError`; a solver may refuse others too, but not all.
+    Small random problems are minimized: multiclass and chain hinges, a multiclass CRF, and hard and soft
+    latent candidates, as far as they have the properties that the solver `needs`. Objectives without these must
+    raise `InputError`; a solver may reject others too, but not all.
 
     Parameters
     ----------
     solver : Solver
         With limits that end a run on a dozen examples within seconds.
     objective : Objective, optional
-        Check on this objective instead of the random problems, for solvers that serve others.
+        Check on this objective instead of the random problems, for solvers of other objectives.
     seed : int, default=0
-        Seed of the problems and of the weights that bounds are compared at.
+        Seed of the problems and of the weights used to check bounds.
 
     Raises
     ------
     AssertionError
-        The message says what is wrong, on which problem and with which values, and what to look at.
+        The message names the failure, the problem, the values and a hint.
 
     Notes
     -----
-    Checked are: shape and finiteness of w; the reported objective is that of w; the lower bound, if
+    The checks are: shape and finiteness of w; the reported objective is that of w; the lower bound, if
     certified, is not above the objective at w, at zero or at random weights; "converged" means a gap within
-    `tol` where there is a bound; the reason is a known one; the history has the rounds 1, 2, …, each shown to
-    the callback, and ends with a line that is no estimate and says what the result says; a callback that answers true
-    stops the solver; oracle calls are counted; the same call gives the same result; w0 is left as it was; the returned
-    state can be handed in again.
+    `tol` if there is a bound; the reason is a known one; the history has the iterations 1, 2, …, each passed to
+    the callback, and ends with an entry that is no estimate and agrees with the result; a callback that returns True
+    stops the solver; oracle calls are counted; the same call gives the same result; w0 is not modified; the returned
+    state can be passed again.
 
     Examples
     --------
@@ -66,9 +66,9 @@ def check_solver(solver: Solver, *, objective: Objective | None = None, seed: in
     if fitting is None:
         fail(
             solver,
-            f"none of the problems ({', '.join(problems)}) has what the solver needs, "
-            f"{sorted(solver.needs)}, or it refused them all",
-            "hand in one that fits: check_solver(solver, objective=…)",
+            f"none of the problems ({', '.join(problems)}) has the properties that the solver needs, "
+            f"{sorted(solver.needs)}, or it rejected them all",
+            "pass a suitable objective: check_solver(solver, objective=…)",
         )
     for name, problem in without_one_property(fitting).items():
         if not solver.needs <= problem.properties:
@@ -76,7 +76,7 @@ def check_solver(solver: Solver, *, objective: Objective | None = None, seed: in
 
 
 def accepts(solver: Solver, objective: Objective) -> bool:
-    """Tell whether a solver takes on an objective; it may refuse more than `needs` can say."""
+    """Return whether a solver accepts an objective; it may reject more than `needs` states."""
     try:
         solver.minimize(objective, callback=lambda line: True)
     except InputError:
@@ -85,7 +85,7 @@ def accepts(solver: Solver, objective: Objective) -> bool:
 
 
 class _Candidates(CandidateTask):
-    """Two outputs with three latents each, for problems that are not convex."""
+    """Two outputs with three latents each, for nonconvex problems."""
 
     def candidates(self, x: Any) -> tuple[Sequence[Any], Sequence[Any] | None, Any]:
         features = np.zeros((6, 8))
@@ -120,7 +120,7 @@ def problem_of(task: Task, X: Any, Y: Any, weights: Vector, temperature: Tempera
 
 
 class _TotalOnly(BaseOracle):
-    """An oracle that answers with totals only."""
+    """An oracle without planes of single examples."""
 
     separable = False
     divisible = False
@@ -143,7 +143,7 @@ def without_one_property(objective: Objective) -> dict[str, Objective]:
 
 
 def check_refusal(solver: Any, name: str, objective: Objective) -> None:
-    """Raise unless the solver refuses an objective that lacks what it needs."""
+    """Raise unless the solver rejects an objective without the properties it needs."""
     missing = sorted(solver.needs - objective.properties)
     try:
         solver.minimize(objective)
@@ -152,12 +152,12 @@ def check_refusal(solver: Any, name: str, objective: Objective) -> None:
     except Exception as error:
         raise AssertionError(
             f"{type(solver).__name__}: {name} lacks {missing}, which the solver needs, and minimize() "
-            f"raised {error!r} instead of InputError. Look at: needs must be checked before the first round"
+            f"raised {error!r} instead of InputError. Look at: needs must be checked before the first iteration"
         ) from error
     fail(
         solver,
-        f"{name} lacks {missing}, which the solver needs, and was not refused with InputError",
-        "needs must be checked before the first round",
+        f"{name} lacks {missing}, which the solver needs, and did not raise InputError",
+        "needs must be checked before the first iteration",
     )
 
 
@@ -171,7 +171,7 @@ class SolverCheck:
     rng: np.random.Generator
 
     def run(self) -> None:
-        """Make all checks."""
+        """Run all checks."""
         seen: list[Round] = []
 
         def note(line: Round) -> None:
@@ -180,13 +180,13 @@ class SolverCheck:
         result = self.solver.minimize(self.objective, callback=note)
         self._check_result(result)
         past = [(line.start, line.round) for line in result.history]
-        # Rounds that take long may show estimates on the way, which are no lines of the history.
+        # Long iterations may report estimates, which are not part of the history.
         shown = [
             (line.start, line.round) for line in seen if not line.estimate or "convex" in self.objective.properties
         ]
         if shown != past:
             self._fail(
-                f"the callback saw {len(seen)} rounds that are not the {len(result.history)} of the history",
+                f"the callback saw {len(seen)} iterations, which differ from the {len(result.history)} of the history",
                 "the callback must get each Round once",
             )
         self._check_repeatable(result)
@@ -241,7 +241,7 @@ class SolverCheck:
                 )
 
     def _rivals(self, w: Vector) -> Iterator[Vector]:
-        """Yield weights whose objective no bound may exceed: near w, at random, and a walk downhill."""
+        """Yield weights whose objective no bound may exceed: near w, at random, and along a descent path."""
         yield np.zeros_like(w)
         for scale in (0.01, 0.1, 1.0):
             for _ in range(5):
@@ -257,20 +257,20 @@ class SolverCheck:
         numbers = [line.round for line in result.history]
         if not numbers or numbers != list(range(1, len(numbers) + 1)) or result.n_rounds != len(numbers):
             self._fail(
-                f"n_rounds is {result.n_rounds} and the rounds of the history are {numbers[:10]}",
-                "the history must have the rounds 1, 2, …, n_rounds",
+                f"n_rounds is {result.n_rounds} and the iterations of the history are {numbers[:10]}",
+                "the history must have the iterations 1, 2, …, n_rounds",
             )
         for before, after in zip(result.history[:-1], result.history[1:], strict=True):
             if after.oracle_calls < before.oracle_calls or after.seconds < before.seconds:
                 self._fail(f"oracle calls or seconds fall from {before} to {after}", "they count from the start")
         last = result.history[-1]
         if last.estimate:
-            self._fail(f"the last round of the history is an estimate ({last})", "the last line must be certain")
+            self._fail(f"the last iteration of the history is an estimate ({last})", "the last entry must be none")
         if (last.objective, last.lower_bound) != (result.objective, result.lower_bound):
             self._fail(
-                f"the last round shows {last.objective:.10g} and {last.lower_bound:.10g}, the result "
+                f"the last iteration has {last.objective:.10g} and {last.lower_bound:.10g}, the result "
                 f"{result.objective:.10g} and {result.lower_bound:.10g}",
-                "the last line of the history must show what the result says",
+                "the last entry of the history must agree with the result",
             )
 
     def _check_repeatable(self, first: Result) -> None:
@@ -280,8 +280,8 @@ class SolverCheck:
             self._fail(
                 f"the same call gave two results: objective {first.objective:.10g} and "
                 f"{again.objective:.10g}, reason {first.reason!r} and {again.reason!r}, {first.n_rounds} "
-                f"and {again.n_rounds} rounds",
-                "the random generator must be made anew from its seed, and nothing be kept between calls",
+                f"and {again.n_rounds} iterations",
+                "the random generator must be created from its seed in each call, and no state be kept between calls",
             )
 
     def _check_callback_stops(self) -> None:
@@ -289,8 +289,8 @@ class SolverCheck:
         self._check_result(result)
         if result.n_rounds != 1 or result.reason not in ("callback", "converged"):
             self._fail(
-                f"a callback that answers true at once led to {result.n_rounds} rounds and reason {result.reason!r}",
-                "the callback's answer after each round",
+                f"a callback that returned True led to {result.n_rounds} iterations and reason {result.reason!r}",
+                "the return value of the callback after each iteration",
             )
 
     def _check_start(self) -> None:

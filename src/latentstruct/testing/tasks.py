@@ -1,4 +1,4 @@
-"""The check of tasks."""
+"""Contract checks of tasks."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -27,18 +27,18 @@ def check_task(
     temperatures: Sequence[float] = (0.0, 0.3, 1.0),
     seed: int = 0,
 ) -> None:
-    """Check that a task keeps the contract of `latentstruct.core.protocols.Task`.
+    """Check that a task satisfies the contract of `latentstruct.core.protocols.Task`.
 
-    The task is copied, learns `X` and `Y`, and is asked at several random weights w, in every mode and at
-    every temperature it supports. A task may refuse soft temperatures with `InputError`; the hard max must
+    The task is copied, learns `X` and `Y`, and is queried at several random weights w, in every mode and at
+    every temperature it supports. A task may reject soft temperatures by `InputError`; the hard max must
     work.
 
     Parameters
     ----------
     task : Task
-        The task; it is copied and not changed.
+        The task; it is not modified.
     X, Y : collections of n examples and their outputs
-        Real or made-up training data. A few small examples are enough, and quickest: slopes are compared as
+        Real or synthetic training data. A few small examples are enough: slopes are compared as
         dense matrices (n, d).
     temperatures : sequence of float, default=(0.0, 0.3, 1.0)
         Values of ε_y, and of ε_h if the task has latents (then all pairs are checked).
@@ -48,19 +48,19 @@ def check_task(
     Raises
     ------
     AssertionError
-        The message says what is wrong, for which example and values, and what to look at.
+        The message names the failure, the example, the values and a hint.
 
     Notes
     -----
-    Checked are, in this order: the true outputs have no loss; planes are well formed, the same when asked twice, and
-    leave w as it was; each is tight (value = offset + slope·w) and, where the task calls itself exact, below the
+    The checks are, in this order: the true outputs have no loss; planes are well formed, the same when queried twice,
+    and do not modify w; each is tight (value = offset + slope·w) and, if the task is marked exact, below the
     function at all other weights; soft maxima scale with the temperature; a task without latents has a linear clamped
     side; clamped ≤ free ≤ augmented, and no output of the augmented mode scores above the free value; the planes of
-    some rows are those of the full call; `total` is their weighted sum, its slope agrees with finite differences where
+    some rows are those of the full call; `total` is their weighted sum, its slope agrees with finite differences if
     the function is smooth, and without its entropy it is below the hard function; `decode` reaches the free value;
-    losses are ≥ 0, zero between equal outputs, and part of the augmented value, with equality where `decode_augmented`
-    returns the answers of the augmented mode; no output that was found elsewhere has a larger sum of score and loss;
-    `loss_levels`, if they are known, have an output that is at least as good for slack rescaling as the answers of the
+    losses are ≥ 0, zero between equal outputs, and part of the augmented value, with equality if `decode_augmented`
+    returns the outputs of the augmented mode; no output found elsewhere has a larger sum of score and loss;
+    `loss_levels`, if known, contain an output that is at least as good for slack rescaling as those of the
     augmented mode; with latents, `complete` reaches the clamped value, and the completions of random and initial
     latents are below it.
 
@@ -94,7 +94,7 @@ class Answers:
 
     @property
     def where(self) -> str:
-        """Mode and temperatures, for messages."""
+        """Mode and temperatures for error messages."""
         return f"mode {self.mode!r}, temperature ({self.temperature.output}, {self.temperature.latent})"
 
 
@@ -121,14 +121,14 @@ class TaskCheck:
         batch = task.prepare(X, Y)
         d, n = task.n_features, batch.n_examples
         if n != len(Y):
-            fail(task, f"prepare() made a batch of {n} examples from {len(Y)}", "n_examples of the batch")
+            fail(task, f"prepare() returned a batch of {n} examples from {len(Y)}", "n_examples of the batch")
         if not batch.labelled:
-            fail(task, "prepare(X, Y) made a batch that is not labelled", "`labelled` of the batch")
+            fail(task, "prepare(X, Y) returned a batch that is not labelled", "`labelled` of the batch")
         points = [scale * rng.normal(size=d) for scale in SCALES]
         return cls(task, X, Y, batch, points, rng.uniform(0.1, 2.0, n), rng, temperatures)
 
     def run(self) -> None:
-        """Make all checks."""
+        """Run all checks."""
         self._check_no_loss(self.Y, "the true outputs")
         for mode in MODES:
             self.hard[mode] = self._ask(mode, HARD)
@@ -146,7 +146,7 @@ class TaskCheck:
             self._check_clamped_is_linear(answers["clamped"])
             self._check_order(answers)
             self._check_outputs(answers["augmented"])
-            # Which labels are unknown, and so pooled at another temperature, only Y tells.
+            # Only Y determines which labels are unknown, and so pooled at another temperature.
             needs_outputs = getattr(self.batch, "half_labelled", False) and temperature.output != temperature.latent
             if not needs_outputs:
                 self._check_unlabelled(answers["free"])
@@ -160,7 +160,7 @@ class TaskCheck:
             self._check_completions()
 
     def _supported(self) -> Iterator[Temperature]:
-        """Yield the temperatures the task answers at, the hard max first."""
+        """Yield the temperatures that the task supports, the hard max first."""
         yield HARD
         for output in self.temperatures:
             for latent in self.temperatures if self.task.latent else (0.0,):
@@ -172,7 +172,7 @@ class TaskCheck:
                 except InputError as error:
                     together = not self.task.latent or output == latent
                     if isinstance(self.task, PartsTask) and self.task.tags.soft and together:
-                        fail(self.task, f"the temperature {tuple(temperature)} was refused: {error}", "pool()")
+                        fail(self.task, f"the temperature {tuple(temperature)} was rejected: {error}", "pool()")
                     continue
                 yield temperature
 
@@ -185,7 +185,7 @@ class TaskCheck:
             except InputError as error:
                 fail(
                     self.task,
-                    f"{answers.where} was refused: {error}",
+                    f"{answers.where} was rejected: {error}",
                     "planes(): the hard max must work in all modes, and a soft temperature in all modes or in none",
                 )
             if not np.array_equal(given, w):
@@ -202,7 +202,7 @@ class TaskCheck:
                 planes,
                 np.arange(len(planes)),
                 0.0,
-                "planes() answers differently when asked twice",
+                "planes() returns different results for the same query",
             )
             answers.planes.append(planes)
         return answers
@@ -215,7 +215,7 @@ class TaskCheck:
                 self.task,
                 f"expected {n} planes with {d} features, found {shapes[0]} with offsets of shape "
                 f"{shapes[1]}, values of shape {shapes[2]} and {shapes[3]} features ({answers.where})",
-                "planes() must return one plane for each asked example",
+                "planes() must return one plane per queried example",
             )
         i = first_beyond(np.abs(planes.offsets) + np.abs(planes.values), np.finfo(float).max)
         if i is not None:
@@ -232,7 +232,7 @@ class TaskCheck:
             if i is not None:
                 fail(
                     self.task,
-                    f"the plane of example {i} is not tight at the weights it was asked at (point {k}, "
+                    f"the plane of example {i} is not tight at the weights of the query (point {k}, "
                     f"{answers.where}): value {planes.values[i]:.10g}, but offset + slope·w = "
                     f"{planes.offsets[i]:.10g} + {heights[i] - planes.offsets[i]:.10g} = {heights[i]:.10g}",
                     "the slope must be the (mean) feature vector of what was chosen, and the offset its "
@@ -252,7 +252,7 @@ class TaskCheck:
                     look = "the loss in the search: is it output_loss(), with the same sign and normalization? Or "
                     fail(
                         self.task,
-                        f"the plane of example {i} asked at point {k} has height {heights[i]:.10g} at point "
+                        f"the plane of example {i} queried at point {k} has height {heights[i]:.10g} at point "
                         f"{j}, above the value {values[i]:.10g} found there ({answers.where})",
                         f"{look if answers.mode == 'augmented' else ''}inference that misses the maximum (then set "
                         "exact to False), features or losses that depend on w, or a slope that is not the mean of the "
@@ -292,7 +292,7 @@ class TaskCheck:
                     )
 
     def _check_outputs(self, answers: Answers) -> None:
-        """Check that what a mode chooses scores no more than the free mode's best, at all weights."""
+        """Check that outputs chosen in a mode score no more than the best of the free mode, at all weights."""
         free = self.hard["free"]
         if not (answers.exact and free.exact):
             return
@@ -327,7 +327,7 @@ class TaskCheck:
         examples: NDArray,
         precision: float,
         what: str,
-        look: str = "hidden state, random numbers, or arrays that are changed in place",
+        look: str = "hidden state, random numbers, or arrays that are modified in place",
     ) -> None:
         """Raise if two sets of planes differ in slopes or offsets."""
         slopes, wanted = found.slopes().toarray(), expected.slopes().toarray()
@@ -383,7 +383,7 @@ class TaskCheck:
                     look,
                 )
             if found.exact and not planes.all_exact:
-                fail(self.task, f"total() calls itself exact, planes() does not ({answers.where})", "exact")
+                fail(self.task, f"total() is marked exact, planes() is not ({answers.where})", "exact")
 
     def _check_entropy(self, answers: Answers) -> None:
         """Check that a total without its entropy is below the hard function everywhere."""
@@ -492,7 +492,7 @@ class TaskCheck:
                 )
 
     def _check_augmented_losses(self) -> None:
-        """Compare the losses that the augmented mode adds with `loss`, where its answers can be decoded."""
+        """Compare the losses that the augmented mode adds with `loss`, if its outputs can be decoded."""
         for k, (w, planes) in enumerate(zip(self.points, self.hard["augmented"].planes, strict=True)):
             decoded = self.task.decode_augmented(self.batch, w)
             if decoded is None:
@@ -518,14 +518,14 @@ class TaskCheck:
             if i is not None:
                 fail(
                     self.task,
-                    f"the augmented mode takes {planes.offsets[i]:.10g} for the loss of the output "
+                    f"the augmented mode uses the loss {planes.offsets[i]:.10g} for the output "
                     f"{show(decoded[i].y)} of example {i}, but loss() is {losses[i]:.10g} (point {k})",
                     "output_loss() and the loss in the search (part_losses() of a PartsTask): sign, normalization "
                     "and the order of arguments; counts() and output() must be inverse to each other",
                 )
 
     def _balanced_points(self) -> list[Vector]:
-        """Return weights at which differences of scores are about as large as losses."""
+        """Return weights at which differences of scores are of the size of losses."""
         nothing = np.zeros(self.task.n_features)
         loss = float(self.task.planes(self.batch, nothing, "augmented", HARD).values.mean())
         points = []
@@ -538,7 +538,7 @@ class TaskCheck:
         return points
 
     def _check_search(self) -> None:
-        """Look for outputs that are better than the answers of the augmented mode."""
+        """Search for outputs that are better than those of the augmented mode."""
         if not self.hard["augmented"].exact:
             return
         points = self._balanced_points()
@@ -568,7 +568,7 @@ class TaskCheck:
         return losses
 
     def _check_pairs(self) -> None:
-        """Raise if pairs are predicted where outputs are none and there are no latents."""
+        """Raise if pairs are predicted although outputs are not pairs and there are no latents."""
         for i, (y, found) in enumerate(zip(self.Y, self.task.decode(self.batch, self.points[0], HARD), strict=False)):
             if not self.task.latent and isinstance(found.y, tuple) and len(found.y) == 2 and not isinstance(y, tuple):
                 fail(
@@ -633,5 +633,5 @@ class TaskCheck:
                     fail(
                         self.task,
                         f"a completion of example {i} scores above the clamped side, {clamped.values[i]:.10g}",
-                        f"{name}(): latents must fit the known output",
+                        f"{name}(): latents must be compatible with the known output",
                     )

@@ -1,4 +1,4 @@
-"""Boxes drawn over images, to look at."""
+"""Images with boxes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.core.validation import check_length, finite_of
-from latentstruct.data.images import PALETTE, Colour, Pixels, require_vision
+from latentstruct.data.images import PALETTE, Color, Pixels, require_vision
 from latentstruct.exceptions import Description, InputError
 
 if TYPE_CHECKING:
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_boxes", "draw_chances"]
 
-LIGHT: Colour = (255, 255, 255)
-DARK: Colour = (25, 25, 25)
+LIGHT: Color = (255, 255, 255)
+DARK: Color = (25, 25, 25)
 PIXELS_A_LINE, PIXELS_A_LETTER = 150, 18
-"""The shorter side of an image over the width of lines and over the height of letters."""
+"""Ratio of the shorter side of an image to the width of lines and to the height of letters."""
 SMALLEST_LETTERS, LARGEST_LETTERS = 10, 60
 DIMMED = 0.25
-"""Brightness of what is in no box."""
+"""Brightness outside of all boxes."""
 
 
 def draw_boxes(
     image: Any,
     boxes: Any,
     captions: Sequence[str] | None = None,
-    colours: Sequence[Colour] | None = None,
+    colors: Sequence[Color] | None = None,
     true_boxes: Any = None,
 ) -> Pixels:
     """Draw boxes with captions over an image, and the true boxes in white.
@@ -39,16 +39,16 @@ def draw_boxes(
     boxes : array of shape (k, 4)
         x0, y0, x1, y1 in pixels, right and bottom exclusive.
     captions : sequence of k str, optional
-        What to write at each box; nothing is written where the text is empty.
-    colours : sequence of k colours, optional
-        Red, green and blue of each box; by default those of a fixed palette in turn.
+        Text of each box; an empty text is not drawn.
+    colors : sequence of k colors, optional
+        Red, green and blue of each box; by default those of a fixed palette.
     true_boxes : array of shape (m, 4), optional
-        Boxes to compare with.
+        True boxes for comparison.
 
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        The picture. Lines and letters grow with the image.
+        The image with boxes. Lines and letters scale with the image.
     """
     require_vision()
     from PIL import Image, ImageDraw
@@ -59,9 +59,9 @@ def draw_boxes(
         raise InputError("image", got, "uint8 of shape (height, width, 3)")
     found = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     texts = [""] * len(found) if captions is None else list(captions)
-    shades = [PALETTE[k % len(PALETTE)] for k in range(len(found))] if colours is None else list(colours)
+    shades = [PALETTE[k % len(PALETTE)] for k in range(len(found))] if colors is None else list(colors)
     check_length(texts, len(found), "captions", "captions")
-    check_length(shades, len(found), "colours", "colors")
+    check_length(shades, len(found), "colors", "colors")
     drawn = pixels.copy()
     width = max(1, round(min(pixels.shape[:2]) / PIXELS_A_LINE))
     if true_boxes is not None:
@@ -77,18 +77,18 @@ def draw_boxes(
     return np.array(picture)
 
 
-def _frame(pixels: Pixels, box: Any, colour: Colour, width: int) -> None:
-    """Draw the border of a box inside it, between thin dark lines that show on any ground."""
+def _frame(pixels: Pixels, box: Any, color: Color, width: int) -> None:
+    """Draw the border of a box inside it, between thin dark lines that are visible on any background."""
     x0, y0, x1, y1 = np.clip(np.round(box), 0, np.tile(pixels.shape[1::-1], 2)).astype(int)
-    for inset, shade in enumerate([DARK, *[colour] * width, DARK]):
+    for inset, shade in enumerate([DARK, *[color] * width, DARK]):
         left, top, right, bottom = x0 + inset, y0 + inset, x1 - inset, y1 - inset
         if left < right and top < bottom:
             pixels[[top, bottom - 1], left:right] = shade
             pixels[top:bottom, [left, right - 1]] = shade
 
 
-def _caption(pen: "ImageDraw", box: Any, text: str, colour: Colour, size: tuple[int, int]) -> None:
-    """Write on a ground of the box's colour: above the box, or inside where there is no room; never off the image."""
+def _caption(pen: "ImageDraw", box: Any, text: str, color: Color, size: tuple[int, int]) -> None:
+    """Write on a background of the box's color: above the box, or inside if it does not fit, within the image."""
     from PIL import ImageFont
 
     letters = int(np.clip(min(size) / PIXELS_A_LETTER, SMALLEST_LETTERS, LARGEST_LETTERS))
@@ -98,13 +98,13 @@ def _caption(pen: "ImageDraw", box: Any, text: str, colour: Colour, size: tuple[
     left = max(0, min(round(float(box[0])), size[0] - width))
     above = round(float(box[1])) - height
     top = above if above >= 0 else max(0, round(float(box[1])))
-    pen.rectangle((left, top, left + width - 1, top + height - 1), fill=colour)
-    brightness = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]
+    pen.rectangle((left, top, left + width - 1, top + height - 1), fill=color)
+    brightness = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
     pen.text((left + margin, top + margin // 2), text, fill=DARK if brightness > 140 else LIGHT, font=font)
 
 
 def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
-    """Light up an image where an uncertain box may be: a pixel is as bright as it is likely to lie in the box.
+    """Scale the brightness of each pixel by the probability that it lies in an uncertain box.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        The picture: pixels that lie in no likely box keep a quarter of their brightness, the likeliest all of it.
+        The image: pixels in no probable box keep a quarter of their brightness, the most probable all of it.
     """
     pixels, found = np.asarray(image), np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     weights = finite_of(chances, "chances", (len(found),), "one number per box")

@@ -1,4 +1,4 @@
-"""Labelled regions drawn over images, small enough to be looked at side by side."""
+"""Labelled regions drawn over images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import ndimage
 from latentstruct.core.validation import check_shape
-from latentstruct.data.images import Colour, Pixels, draw_overlay, require_vision
+from latentstruct.data.images import Color, Pixels, draw_overlay, require_vision
 from latentstruct.exceptions import Description, InputError
 
 __all__ = ["draw_regions", "fit_image", "fit_labels"]
@@ -22,19 +22,19 @@ LIGHT, DARK = (255, 255, 255), (25, 25, 25)
 
 
 def fit_image(image: Any, longest: int = LONGEST_SIDE) -> Pixels:
-    """Return an image of a size to draw on: its longer side has at most so many pixels, and not far below 320.
+    """Return a resized image whose longer side has at most `longest` pixels, and not much less than 320.
 
     Parameters
     ----------
     image : uint8 array of shape (height, width, 3)
         The image.
     longest : int, default=480
-        Pixels of the longer side. A small image is enlarged, each pixel to a square.
+        Maximum pixels of the longer side. A small image is enlarged, each pixel to a square.
 
     Returns
     -------
     uint8 array of shape (height', width', 3)
-        The image in its proportions.
+        The image with the same aspect ratio.
     """
     require_vision()
     from PIL import Image
@@ -54,7 +54,7 @@ def fit_image(image: Any, longest: int = LONGEST_SIDE) -> Pixels:
 
 
 def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
-    """Return the labels (height, width) at the middles of the pixels of a smaller copy of a size (height', width')."""
+    """Return the labels (height, width) at the centers of the pixels of a smaller copy of a size (height', width')."""
     values = np.asarray(labels)
     rows, columns = (
         ((np.arange(small) + 0.5) * large / small).astype(np.int64)
@@ -64,30 +64,30 @@ def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
     return found
 
 
-def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Sequence[int]) -> Pixels:
-    """Draw labelled regions over an image: their colours, and a number in the largest region of each label.
+def draw_regions(image: Any, labels: Any, colors: Sequence[Color], numbers: Sequence[int]) -> Pixels:
+    """Draw labelled regions over an image: their colors, and a number in the largest region of each label.
 
     Parameters
     ----------
     image : uint8 array of shape (height, width, 3)
         The image.
     labels : int array of shape (height, width)
-        The number of the label of each pixel, −1 where it is not known; such regions are hatched.
-    colours : sequence of colours
-        Those of the labels.
+        Index of the label of each pixel, −1 if unknown; such regions are hatched.
+    colors : sequence of colors
+        Colors of the labels.
     numbers : sequence of int
-        What to write for each label.
+        Number to write for each label.
 
     Returns
     -------
     uint8 array of shape (height, width, 3)
-        The picture.
+        The image with regions.
     """
     from PIL import Image, ImageDraw, ImageFont
 
     pixels, places = np.asarray(image), np.asarray(labels)
     check_shape(places, pixels.shape[:2], "labels", "one label per pixel")
-    drawn = draw_overlay(pixels, places, [""] * len(colours), colours)[: len(pixels)]
+    drawn = draw_overlay(pixels, places, [""] * len(colors), colors)[: len(pixels)]
     rows, columns = np.indices(places.shape)
     stripe = (rows + columns) // STRIPE % 3
     drawn[(places < 0) & (stripe == 0)] = DARK
@@ -102,7 +102,7 @@ def draw_regions(image: Any, labels: Any, colours: Sequence[Colour], numbers: Se
 
 
 def _middle(region: NDArray[np.bool_]) -> tuple[int, int] | None:
-    """Return x and y of the point of a region that lies deepest inside, None if a number has no room there."""
+    """Return x and y of the innermost point of a region, None if a number does not fit there."""
     depth = ndimage.distance_transform_edt(np.pad(region, 1))[1:-1, 1:-1]
     y, x = np.unravel_index(int(depth.argmax()), depth.shape)
     return (int(x), int(y)) if depth[y, x] >= LETTERS / 3 else None

@@ -34,7 +34,7 @@ from latentstruct.tasks.classes.states import (
     read_matrices,
     require_finite,
 )
-from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, tamed
+from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, rescaled
 from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.latent_losses import StateLatentLosses
 from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, optional
@@ -425,7 +425,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
             with warnings.catch_warnings():
                 # Equal inputs may have fewer clusters than there are states, which does no harm here.
                 warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
-                states[members] = choices[means.fit_predict(tamed(batch.inputs.matrix[members]))]
+                states[members] = choices[means.fit_predict(rescaled(batch.inputs.matrix[members]))]
         return states.tolist()
 
 

@@ -168,7 +168,7 @@ class Measure(ChosenLossTask):
     rows. For "error" it is 0.
 
     C weighs the loss of the whole set, in [0, 1] for all named ones, so that it must grow with the set:
-    `comparable_strength` gives an initial value, n²/n₊ for F1. If C is far too small all weights stay 0, and a warning
+    `suggest_C` gives an initial value, n²/n₊ for F1. If C is far too small all weights stay 0, and a warning
     is given. With few positives and overlapping classes they stay 0 for any C: the slack of F_β is at least 1, that of
     w = 0, unless the scores of all positives sum to more than those of the negatives above 0 (for "prbep", of the n₊
     highest negatives). "rocarea" has no such condition.
@@ -253,11 +253,11 @@ class Measure(ChosenLossTask):
         return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` and `settle` found, for saving."""
+        """Return what `learn` and `finalize` found, for saving."""
         return {**self.learned_state(), "threshold": self.threshold_}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` and `settle` found."""
+        """Take over what an earlier `learn` and `finalize` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), float(state["threshold"]))
 
     def _truth(self, Y: Any) -> Truth:
@@ -281,7 +281,7 @@ class Measure(ChosenLossTask):
             scores += self.bias * w[-1]
         return scores
 
-    def settle(self, batch: MeasureBatch, w: Vector) -> None:
+    def finalize(self, batch: MeasureBatch, w: Vector) -> None:
         """Set the threshold once the weights are trained."""
         self.settle_scores(batch, self.row_scores(batch, w))
 
@@ -343,19 +343,19 @@ class Measure(ChosenLossTask):
         return self.labels_.values[self.labels_.encode(outputs)]
 
     @property
-    def judges_scores(self) -> bool:
+    def scores_ranking(self) -> bool:
         """Whether `loss` and `score` are taken from scores (those of `scores`) and not from predicted classes."""
         return self.loss_.ranks
 
     def _found(self, Y_true: Any, Y_pred: Any) -> tuple[Truth, Any]:
         check_examples(Y_true, Y_pred)
         truth = self._truth(Y_true)
-        if not self.judges_scores:
+        if not self.scores_ranking:
             return truth, self._truth(Y_pred)
         return truth, self._turned(check_matrix(np.asarray(Y_pred)[:, None], "scores")[:, 0])
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
-        """Return Δ of the set, (1,), by true and predicted classes, or by scores where `judges_scores`."""
+        """Return Δ of the set, (1,), by true and predicted classes, or by scores where `scores_ranking`."""
         return np.array([self.loss_.lost(*self._found(Y_true, Y_pred))])
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:

@@ -15,7 +15,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.core.validation import is_ordered
-from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, debinarise, is_plain, tagged_words
+from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, debinarize, is_plain, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Slopes
@@ -168,7 +168,7 @@ def derived_tree(grammar: Grammar, nodes: Sequence[tuple[int, int]], tokens: Seq
         # The kind is the number of children, 0 for words.
         children = [words.pop()] if kind == LEXICAL else [stack.pop() for _ in range(kind)]
         stack.append(Tree(grammar.symbols[symbol][1], tuple(children)))
-    return debinarise(stack[0])
+    return debinarize(stack[0])
 
 
 def probable_constituents(

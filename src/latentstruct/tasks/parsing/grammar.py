@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.data.trees import Tree, binarise, is_artificial, is_preterminal, preorder, tagged_words
+from latentstruct.data.trees import Tree, binarize, is_artificial, is_preterminal, preorder, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.parsing.arrays import Rules
@@ -125,7 +125,7 @@ class BinaryForm(NamedTuple):
     @classmethod
     def of(cls, tree: Tree, markov: int | None) -> "BinaryForm":
         """Bring a checked tree to binary form."""
-        nodes = list(preorder(binarise(without_cycles(tree), markov)))
+        nodes = list(preorder(binarize(without_cycles(tree), markov)))
         kinds = [LEXICAL if is_preterminal(node) else len(node.children) for node in nodes]
         symbols = [(PHRASE if kind else TAG, node.label) for node, kind in zip(nodes, kinds, strict=True)]
         rights, starts, ends = list(range(len(nodes))), [0] * len(nodes), [0] * len(nodes)

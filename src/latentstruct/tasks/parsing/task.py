@@ -51,7 +51,7 @@ class Parsing(ChosenLossTask):
     """Constituency parsing: s(y) = Σ of the weights of the rules, words and spans of a tree y.
 
     The grammar is read off the training trees: after chains of single children that come back to a label are cut
-    short (A over B over A is A), trees are brought to binary form (see `latentstruct.data.trees.binarise`), and every
+    short (A over B over A is A), trees are brought to binary form (see `latentstruct.data.trees.binarize`), and every
     binary rule, unary rule, pair of word and tag, and root symbol has a weight. A span may have one of the chains of
     single children seen in training above it, or none, so that a tree has one derivation. Inference is CKY, and
     inside-outside for sums.

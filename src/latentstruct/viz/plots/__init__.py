@@ -1,6 +1,6 @@
-"""Pictures of models and of what they predict; matplotlib is loaded when the first one is drawn.
+"""Plots of models and predictions; matplotlib is imported when the first one is drawn.
 
-Each function takes the axes to draw on, and makes a figure of its own if there are none.
+Each function draws on the given axes, or creates a new figure.
 """
 
 from latentstruct.viz.plots.axes import can_plot, require_plots

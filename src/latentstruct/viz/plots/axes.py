@@ -1,4 +1,4 @@
-"""Whether pictures can be drawn, and the axes to draw on."""
+"""Availability of matplotlib, and new axes."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def can_plot() -> bool:
-    """Tell whether pictures can be drawn."""
+    """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def require_plots() -> None:
-    """Raise unless pictures can be drawn."""
+    """Raise unless matplotlib is installed."""
     if not can_plot():
         raise missing_package("matplotlib", "draw plots", "plot")
 
@@ -29,6 +29,6 @@ def new_axes(height: float = 2.6) -> "Axes":
 
 
 def hide_frame(ax: "Axes", *sides: str) -> None:
-    """Hide sides of the frame, those at the top and on the right by default."""
+    """Hide sides of the frame, by default the top and right ones."""
     for side in sides or ("top", "right"):
         ax.spines[side].set_visible(False)

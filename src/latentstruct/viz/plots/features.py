@@ -1,4 +1,4 @@
-"""Weights of features, and the scores that come of them."""
+"""Weights of features, and distributions of scores."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ import numpy as np
 from latentstruct.core.validation import array_of, check_lists, check_shape, finite_of, is_ordered
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,13 +18,13 @@ BINS = 40
 
 
 def shorten(text: Any, longest: int = LONGEST_NAME) -> str:
-    """Return a text with … in place of what is too much, and ␣ for spaces and signs that could not be seen."""
+    """Return a text shortened by …, with ␣ for spaces and invisible characters."""
     shown = "".join(character if character.isprintable() else "␣" for character in str(text))
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def drawn_text(text: Any, longest: int = LONGEST_NAME) -> str:
-    """Return a shortened text as matplotlib writes it, which takes what stands between dollars for formulas."""
+    """Return a shortened text with dollar signs escaped, which matplotlib would interpret as formulas."""
     from matplotlib import rcParams
 
     shown = shorten(text, longest)
@@ -32,7 +32,7 @@ def drawn_text(text: Any, longest: int = LONGEST_NAME) -> str:
 
 
 def can_write(texts: Iterable[Any]) -> bool:
-    """Tell whether the font of plots has all signs of the texts."""
+    """Return whether the font of plots has all characters of the texts."""
     from matplotlib.font_manager import findfont, get_font
 
     font = get_font(findfont("DejaVu Sans"))
@@ -45,13 +45,13 @@ def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, na
     Parameters
     ----------
     names : sequence of length K
-        What to write beside the bars, shortened where it is long.
+        Labels of the bars; long ones are shortened.
     values : array of shape (K,)
         The weights.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     name : str, default="weight"
-        What the values are.
+        Label of the axis of values.
 
     Returns
     -------
@@ -76,18 +76,18 @@ def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, na
 
 
 def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | None" = None) -> "Axes":
-    """Draw how the scores of two classes are spread, each as a share of its class, with the threshold at 0.
+    """Draw histograms of the scores of two classes, each as a fraction of its class, with the threshold at 0.
 
     Parameters
     ----------
     scores : array of shape (n,)
-        Scores, above 0 for samples that are called positive.
+        Scores, above 0 for samples that are predicted positive.
     positive : array of n bool
-        Which of them are positive in truth.
+        Whether each is truly positive.
     names : pair
         The positive and the negative label.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -102,19 +102,19 @@ def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | 
         raise InputError("names", names, "two names, of the positive and the negative class")
     truth = truth.astype(bool)
     ax = new_axes(3.0) if ax is None else ax
-    # Few samples far away would leave one bar for all the others.
+    # A few outliers would leave one bar for all other samples.
     low, high = np.quantile(values, [0.002, 0.998])
     edges = np.linspace(min(low, 0.0), max(high, 0.0, low + 1e-9), BINS + 1).tolist()
-    for chosen, label, colour in ((truth, names[0], FOR), (~truth, names[1], AGAINST)):
+    for chosen, label, color in ((truth, names[0], FOR), (~truth, names[1], AGAINST)):
         if chosen.any():
             shares = np.full(int(chosen.sum()), 1.0 / chosen.sum())
             inside = np.clip(values[chosen], edges[0], edges[-1])
-            told = f"truly {drawn_text(label)} ({int(chosen.sum())})"
-            ax.hist(inside, edges, weights=shares, color=colour, alpha=0.25, histtype="stepfilled")
-            ax.hist(inside, edges, weights=shares, color=colour, histtype="step", label=told, linewidth=1.6)
+            shown = f"truly {drawn_text(label)} ({int(chosen.sum())})"
+            ax.hist(inside, edges, weights=shares, color=color, alpha=0.25, histtype="stepfilled")
+            ax.hist(inside, edges, weights=shares, color=color, histtype="step", label=shown, linewidth=1.6)
     ax.axvline(0.0, color=SINGLE, linestyle="--", linewidth=1.0, label="threshold")
     ax.set_xlabel("score")
-    ax.set_ylabel("share of the class")
+    ax.set_ylabel("fraction of the class")
     ax.legend(frameon=False, fontsize="small")
     hide_frame(ax)
     return ax

@@ -1,4 +1,4 @@
-"""Spanning forests as arcs beside the items that they link."""
+"""Spanning forests as arcs between items."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.core.validation import check_length
 from latentstruct.metrics.clusters import number_clusters
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
+from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 from latentstruct.viz.plots.graphs import check_graph
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEIGHT_OF_ITEM = 0.24
-"""Inches that an item needs."""
+"""Height of an item in inches."""
 LETTERS = 40
-"""Letters of an item's name that are shown."""
+"""Maximum characters of an item's name."""
 ROOM_FOR_ARCS, ROOM_FOR_NAMES = 3.4, 9.6
-"""Left and right of the items, in units of which the number of a cluster takes one."""
+"""Margins left and right of the items, in widths of a cluster number."""
 
 
 def plot_forest(
@@ -30,8 +30,8 @@ def plot_forest(
 ) -> "Axes":
     """Draw items below each other, with the links between them as arcs and the number of each one's cluster.
 
-    Clusters have colours too, which repeat after some; an item alone in its cluster is grey and has a dash in place of
-    a number. With `truth`, the letters of the true clusters stand before the names, and links between different true
+    Clusters have colors too, which repeat after some; a single item in a cluster is gray and has a dash instead of
+    a number. With `truth`, the letters of the true clusters precede the names, and links between different true
     clusters are dashed and red.
 
     Parameters
@@ -41,11 +41,11 @@ def plot_forest(
     clusters : sequence of m hashables
         The cluster of each item.
     names : sequence of m str, optional
-        What to write beside the items; by default their positions.
+        Labels of the items; by default their positions.
     truth : sequence of m hashables, optional
         The true clusters.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def plot_forest(
     ax = new_axes(0.4 + HEIGHT_OF_ITEM * len(numbers)) if ax is None else ax
     _draw_arcs(ax, links, numbers, true_numbers)
     for k, (number, name) in enumerate(zip(numbers, shown, strict=True)):
-        ax.plot([0.0], [k], marker="o", markersize=5, color=_colour(number), zorder=3)
+        ax.plot([0.0], [k], marker="o", markersize=5, color=_color(number), zorder=3)
         columns: list[tuple[float, str, dict[str, Any]]] = [
             (0.3, _called(number), {"fontweight": "bold"}),
             (2.0, drawn_text(name, LETTERS), {}),
@@ -76,17 +76,17 @@ def plot_forest(
 
 
 def called_clusters(clusters: Any) -> list[str]:
-    """Return what `plot_forest` calls the cluster of each item: a number, or a dash if the item is alone."""
+    """Return the label of each item's cluster in `plot_forest`: a number, or a dash for single items."""
     return [_called(number) for number in _numbered(clusters, "clusters")]
 
 
 def lettered_clusters(truth: Any) -> list[str]:
-    """Return what `plot_forest` calls the true cluster of each item: a letter, or a dash if the item is alone."""
+    """Return the label of each item's true cluster in `plot_forest`: a letter, or a dash for single items."""
     return [_lettered(number) for number in _numbered(truth, "truth")]
 
 
 def _numbered(clusters: Any, name: str, n_items: int | None = None) -> list[int]:
-    """Return numbers from 0 of the clusters by first appearance, −1 for items that are alone."""
+    """Return cluster numbers from 0 by first appearance, −1 for single items."""
     found = number_clusters(clusters, name).tolist()
     if n_items is not None:
         check_length(found, n_items, name, "labels")
@@ -95,7 +95,7 @@ def _numbered(clusters: Any, name: str, n_items: int | None = None) -> list[int]
     return [order.get(cluster, -1) for cluster in found]
 
 
-def _colour(number: int) -> str:
+def _color(number: int) -> str:
     return SINGLE if number < 0 else shade(number)
 
 
@@ -113,13 +113,13 @@ def _lettered(number: int) -> str:
 
 
 def _draw_arcs(ax: "Axes", links: NDArray[np.int64], numbers: list[int], truth: list[int] | None) -> None:
-    """Draw half ellipses to the left of the items, the wider the further apart these are."""
+    """Draw half ellipses to the left of the items, wider for distant items."""
     lengths = np.abs(links[:, 1] - links[:, 0])
     longest = max(1, int(lengths.max())) if len(lengths) else 1
     turn = np.linspace(0.0, np.pi, 25)
     for (i, j), length in zip(links.tolist(), lengths.tolist(), strict=True):
         across = truth is not None and (truth[i] != truth[j] or truth[i] < 0)
         width = 0.95 * ROOM_FOR_ARCS * max(0.12, (length / longest) ** 0.6)
-        colour, style = (WRONG, "--") if across else (_colour(numbers[i]), "-")
+        color, style = (WRONG, "--") if across else (_color(numbers[i]), "-")
         x, y = -width * np.sin(turn), (i + j) / 2 + (j - i) / 2 * np.cos(turn)
-        ax.plot(x, y, linewidth=1.3, linestyle=style, color=colour, zorder=2)
+        ax.plot(x, y, linewidth=1.3, linestyle=style, color=color, zorder=2)

@@ -10,38 +10,38 @@ from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.validation import array_of, check_length, check_lists, finite_of
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG, shade
+from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_NODES = 300
-"""Nodes up to which a graph is laid out."""
+"""Maximum number of nodes for a layout."""
 NODES_WITH_TEXT = 120
 SHORT = 3
-"""Letters of a label that fit into a node."""
+"""Maximum characters of a label inside a node."""
 LABELS_IN_LEGEND = 16
 STEPS = 60
 
 
 def lay_out_graph(n_nodes: int, edges: Any) -> NDArray[np.float64]:
-    """Return places of nodes whose distances are about the numbers of edges between them.
+    """Return positions of nodes whose distances approximate the numbers of edges between them.
 
-    The stress Σ_{i<j} (‖p_i − p_j‖ − d_ij)² / d_ij² is lowered by majorisation, beginning with the places of classical
-    scaling. Parts of the graph that no edge joins are put beside each other.
+    The stress Σ_{i<j} (‖p_i − p_j‖ − d_ij)² / d_ij² is reduced by majorization, starting from classical
+    scaling. Connected components are placed side by side.
 
     Parameters
     ----------
     n_nodes : int
         Number of nodes, at most 300.
     edges : int array of shape (E, 2)
-        The nodes that the edges join.
+        The two nodes of each edge.
 
     Returns
     -------
     array of shape (n_nodes, 2)
-        The places; the same each time.
+        The positions, deterministic.
     """
     pairs = check_graph(n_nodes, edges)
     if n_nodes > MOST_NODES:
@@ -57,13 +57,13 @@ def lay_out_graph(n_nodes: int, edges: Any) -> NDArray[np.float64]:
     distances = np.where(reached, distances, apart)
     places = _scaled(distances)
     np.fill_diagonal(distances, 1.0)
-    # Nodes that classical scaling puts on one place would never part.
+    # Majorization would not separate nodes that classical scaling puts at the same position.
     places += 1e-3 * np.random.default_rng(0).normal(size=places.shape)
     return _turned(_settled(places, distances), pairs)
 
 
 def _turned(places: NDArray[np.float64], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return places turned so that edges at right angles to each other, as in a grid, lie along the axes."""
+    """Return positions rotated so that perpendicular edges, as in a grid, are parallel to the axes."""
     if not len(pairs):
         return places
     along = places[pairs[:, 1]] - places[pairs[:, 0]]
@@ -73,16 +73,16 @@ def _turned(places: NDArray[np.float64], pairs: NDArray[np.int64]) -> NDArray[np
 
 
 def _scaled(distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the places of classical scaling in the plane."""
+    """Return positions by classical scaling in the plane."""
     squares = distances**2
-    centred = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
-    values, vectors = np.linalg.eigh(centred)
+    centerd = -0.5 * (squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean())
+    values, vectors = np.linalg.eigh(centerd)
     places: NDArray[np.float64] = vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0))
     return places
 
 
 def _settled(places: NDArray[np.float64], distances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return places after steps of majorisation, each of which solves a linear system."""
+    """Return positions after steps of majorization, each a linear system."""
     weights = distances**-2.0
     np.fill_diagonal(weights, 0.0)
     system = np.diag(weights.sum(axis=1)) - weights
@@ -96,7 +96,7 @@ def _settled(places: NDArray[np.float64], distances: NDArray[np.float64]) -> NDA
 
 
 def check_graph(n_nodes: int, edges: Any, what: str = "node") -> NDArray[np.int64]:
-    """Return edges as an array (E, 2) of nodes, or whatever they join, that there are, or raise."""
+    """Return edges as an array (E, 2) of existing nodes (or other items), or raise."""
     pairs = array_of(edges, "edges")
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
@@ -117,25 +117,25 @@ def plot_graph(
     places: Any = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw a graph: nodes with their labels, wrong ones ringed, those of unknown truth dotted, hidden ones square.
+    """Draw a graph: nodes with their labels, wrong ones ringed, those without a true label dotted, hidden ones square.
 
-    Labels of up to three letters stand in the nodes, longer ones are numbered and the legend tells which they are; of
-    hidden states the first letters stand there. Graphs of more than 120 nodes have the legend only.
+    Labels of up to three characters are written in the nodes, longer ones are numbered in the legend; of
+    hidden states the first characters are written. Graphs of more than 120 nodes have the legend only.
 
     Parameters
     ----------
     edges : int array of shape (E, 2)
-        The nodes that the edges join.
+        The two nodes of each edge.
     labels : sequence of n hashables
         The label, or hidden state, of each node.
     truth : sequence of n labels, optional
-        The true labels, None where one is not known.
+        The true labels, None if unknown.
     hidden : sequence of n bool, optional
         Which nodes are never observed; they have no truth.
     places : array of shape (n, 2), optional
-        Where the nodes lie, y upwards; by default as `lay_out_graph` puts them.
+        Positions of the nodes, y upwards; by default those of `lay_out_graph`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def _size(n_nodes: int) -> float:
 
 
 def _draw_nodes(ax: "Axes", points: NDArray[np.float64], labels: list[Any], square: NDArray[np.bool_]) -> None:
-    """Draw the nodes of each label in its colour, with its name or number in them."""
+    """Draw the nodes of each label in its color, with its name or number in them."""
     named = sorted(dict.fromkeys(label for label, hid in zip(labels, square, strict=True) if not hid), key=str)
     states = sorted(dict.fromkeys(label for label, hid in zip(labels, square, strict=True) if hid), key=str)
     fit = all(len(str(label)) <= SHORT for label in named)
@@ -190,11 +190,11 @@ def _draw_nodes(ax: "Axes", points: NDArray[np.float64], labels: list[Any], squa
         _draw_legend(ax, legend)
 
 
-def _draw_alike(ax: "Axes", points: NDArray[np.float64], colour: str, marker: str, text: str, n_nodes: int) -> None:
-    """Draw nodes of the same colour with the same text in them, unless the graph has too many nodes for texts."""
+def _draw_alike(ax: "Axes", points: NDArray[np.float64], color: str, marker: str, text: str, n_nodes: int) -> None:
+    """Draw nodes of one color with one text, unless the graph has too many nodes for texts."""
     from matplotlib.colors import to_rgba
 
-    look: dict[str, Any] = {"facecolors": [to_rgba(colour, 0.25)], "edgecolors": colour, "linewidths": 1.4}
+    look: dict[str, Any] = {"facecolors": [to_rgba(color, 0.25)], "edgecolors": color, "linewidths": 1.4}
     ax.scatter(points[:, 0], points[:, 1], s=_size(n_nodes), marker=marker, zorder=2, clip_on=False, **look)
     if n_nodes <= NODES_WITH_TEXT:
         small = "x-small" if n_nodes > 40 else "small"
@@ -206,7 +206,7 @@ def _draw_legend(ax: "Axes", entries: list[tuple[str, str]]) -> None:
     from matplotlib.lines import Line2D
 
     shown = entries[:LABELS_IN_LEGEND]
-    handles = [Line2D([], [], marker="o", linestyle="", color=colour, label=text) for colour, text in shown]
+    handles = [Line2D([], [], marker="o", linestyle="", color=color, label=text) for color, text in shown]
     columns = 1 if len(handles) < 3 else 3
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=columns, frameon=False)
 
@@ -214,13 +214,13 @@ def _draw_legend(ax: "Axes", entries: list[tuple[str, str]]) -> None:
 def _ring(
     ax: "Axes", points: NDArray[np.float64], labels: list[Any], truth: list[Any], square: NDArray[np.bool_]
 ) -> None:
-    """Put a ring around nodes whose label is wrong, and a dotted one around those of unknown truth."""
+    """Draw a ring around nodes with a wrong label, and a dotted one around those without a true label."""
     known = np.array([one is not None for one in truth])
     wrong = known & ~square & np.array([a != b for a, b in zip(labels, truth, strict=True)])
     size = 2.1 * _size(len(labels))
-    for chosen, colour, width, style in ((wrong, WRONG, 2.2, "-"), (~known & ~square, SINGLE, 1.0, ":")):
+    for chosen, color, width, style in ((wrong, WRONG, 2.2, "-"), (~known & ~square, SINGLE, 1.0, ":")):
         if chosen.any():
-            look: dict[str, Any] = {"edgecolors": colour, "linewidths": width, "linestyles": style}
+            look: dict[str, Any] = {"edgecolors": color, "linewidths": width, "linestyles": style}
             ax.scatter(
                 points[chosen, 0], points[chosen, 1], s=size, facecolors="none", zorder=2.5, clip_on=False, **look
             )

@@ -11,25 +11,25 @@ from latentstruct.viz.plots.axes import hide_frame, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
+COLORS = {"A": "#2a9d3f", "C": "#2464c4", "G": "#e8a317", "T": "#cc2b2b"}
 THINNEST = 1e-3
-"""Height in bits below which a letter could not be seen."""
+"""Minimum visible height of a letter in bits."""
 
 
 def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the sequence logo of letter probabilities.
 
-    The stack at position j has the height Σ_a p_ja log₂(p_ja / b_a) bits, of which letter a takes the share p_ja, the
-    likeliest on top.
+    The stack at position j has the height Σ_a p_ja log₂(p_ja / b_a) bits. Letter a has the fraction p_ja of it, the
+    most probable on top.
 
     Parameters
     ----------
     matrix : array of shape (width, 4)
         Probabilities p of A, C, G and T at each position.
     background : array of shape (4,), optional
-        Frequencies b of the letters elsewhere, uniform by default.
+        Background frequencies b of the letters, uniform by default.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -73,4 +73,4 @@ def _draw_letter(ax: "Axes", letter: str, position: float, bottom: float, height
     box = outline.get_extents()
     place = Affine2D().translate(-box.x0, -box.y0).scale(0.92 / box.width, height / box.height)
     place = place.translate(position - 0.46, bottom)
-    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLOURS[letter], linewidth=0))
+    ax.add_patch(PathPatch(place.transform_path(outline), facecolor=COLORS[letter], linewidth=0))

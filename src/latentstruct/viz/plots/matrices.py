@@ -1,4 +1,4 @@
-"""Weights in rows and columns."""
+"""Heat maps of weights."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 MOST_LABELS = 25
 LONGEST_LABEL = 12
 MOST_NUMBERS = 20
-"""Columns that have room for numbers on narrow axes."""
+"""Maximum columns with numbers on narrow axes."""
 NARROW = 4.0
-"""Inches of axes that are too narrow for a scale beside them."""
+"""Width in inches below which axes have no color bar."""
 
 
 def plot_matrix(
@@ -33,11 +33,11 @@ def plot_matrix(
     matrix : array of shape (R, C)
         The numbers.
     rows, columns : sequences of length R and C
-        What to write beside the rows and above the columns, shortened where it is long.
+        Labels of rows and columns; long ones are shortened.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     name : str, default="weight"
-        What the numbers are.
+        Label of the color bar.
 
     Returns
     -------
@@ -45,13 +45,13 @@ def plot_matrix(
         The axes drawn on.
     """
     check_lists(rows=rows, columns=columns)
-    values = _check_matrix(matrix, (len(rows), len(columns)), "a row and a column for each name")
+    values = _check_matrix(matrix, (len(rows), len(columns)), "one row and one column per name")
     ax = new_axes(6.2) if ax is None else ax
     largest = float(np.abs(values).max()) or 1.0
     image = ax.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     texts = [[drawn_text(one, LONGEST_LABEL) for one in names] for names in (columns, rows)]
     narrow = ax.get_window_extent().width < NARROW * ax.figure.dpi
-    # Numbers go on by themselves, so that some may be left out where there is no room for all.
+    # Consecutive numbers need not all be written if there is too little space.
     steps = (2 if narrow and isinstance(columns, range) and len(columns) > MOST_NUMBERS else 1, 1)
     for side, names, step in zip((ax.xaxis, ax.yaxis), texts, steps, strict=True):
         side.set_ticks(range(0, len(names), step), names[::step])
@@ -80,9 +80,9 @@ def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABE
     model : estimator
         Fitted on a `Chain`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     most : int, default=25
-        Of more labels than these, only those with the largest weights of transitions are shown.
+        Maximum number of labels; of more, those with the largest weights of transitions are shown.
 
     Returns
     -------
@@ -97,8 +97,8 @@ def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABE
     shown = strongest_labels(weights, most)
     names = [str(labels[k]) for k in shown]
     ax = plot_matrix(weights[np.ix_(shown, shown)], names, names, ax)
-    ax.set_xlabel("to the label")
-    ax.set_ylabel("from the label")
+    ax.set_xlabel("to label")
+    ax.set_ylabel("from label")
     return ax
 
 
@@ -110,7 +110,7 @@ def transition_weights(model: Any) -> tuple[NDArray[np.float64], list[Any]]:
 
 
 def strongest_labels(weights: NDArray[np.float64], most: int) -> list[int]:
-    """Return the labels with the largest weights from or to them, in the order of the model, `most` at most."""
+    """Return the labels with the largest weights from or to them, in the order of the model, at most `most`."""
     size = np.abs(weights)
     strength = np.maximum(size.max(axis=0), size.max(axis=1))
     return sorted(np.argsort(-strength, kind="stable")[:most].tolist())
@@ -125,7 +125,7 @@ def strongest_transition_rows(model: Any, most: int = MOST_LABELS) -> list[tuple
 
 
 def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "Axes":
-    """Draw a substitution matrix, red for letters that may replace each other and blue for those that may not.
+    """Draw a substitution matrix, red for positive and blue for negative scores.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "
     letters : str of length K
         The letters of rows and columns.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -143,5 +143,5 @@ def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "
     """
     check_lists(letters=letters)
     shape = (len(letters), len(letters))
-    scores = _check_matrix(matrix, shape, f"a row and a column for each of the letters {letters!r}")
+    scores = _check_matrix(matrix, shape, f"one row and one column per letter of {letters!r}")
     return plot_matrix(scores, list(letters), list(letters), ax, "score")

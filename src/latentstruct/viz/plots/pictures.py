@@ -1,4 +1,4 @@
-"""What models of images look for: templates of gradients, and places and sizes of boxes."""
+"""Weights of image models: templates of gradients, and positions and sizes of boxes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latentstruct.core.validation import check_length, check_lists, finite_of, numbers_of
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 GAP = 1.0
 """Cells between the two parts of a template."""
 SHARES = (1 / 16, 1 / 4, 9 / 16)
-"""Areas, as shares of the picture's, of the boxes whose places are shown."""
+"""Areas of the drawn boxes, relative to that of the image."""
 PICTURE = (4.0, 3.0)
-"""Proportions of the picture that places are shown in."""
+"""Aspect ratio of the image in which positions are shown."""
 FAINTEST = 0.02
 WIDTH_OF_SWATCH = 1.75
-"""Inches for a colour and its name."""
+"""Width of a color and its name in inches."""
 LONGEST_NAME = 22
 
 
 def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw weights of histograms of oriented gradients: strokes along the edges that speak for and against a class.
+    """Draw weights of histograms of oriented gradients: strokes along edges with positive and negative weight.
 
-    Each cell has a stroke for each direction, thicker and less transparent the larger the weight. Positive weights
-    stand on the left and negative ones on the right, both on the same scale. A gradient from left to right is an
-    upright edge, so that strokes are at right angles to the gradients.
+    Each cell has one stroke per direction, thicker and less transparent for larger weights. Positive weights
+    are on the left and negative ones on the right, both on the same scale. A gradient from left to right is an
+    vertical edge, so that strokes are perpendicular to the gradients.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
         Direction o covers the angles from o to o + 1 parts of 180 degrees, from the x axis towards the y axis, which
         points down. Weights of a `BoxFeatures` of `n` × `n` cells are its first 9n² ones, reshaped to (n, n, 9).
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -54,10 +54,10 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     ax = new_axes(3.2) if ax is None else ax
     n_rows, n_columns, _ = cells.shape
     largest = float(np.abs(cells).max()) or 1.0
-    for sign, left, colour, title in ((1.0, 0.0, FOR, "for"), (-1.0, n_columns + GAP, AGAINST, "against")):
-        _draw_strokes(ax, np.maximum(sign * cells, 0.0) / largest, left, colour)
+    for sign, left, color, title in ((1.0, 0.0, FOR, "for"), (-1.0, n_columns + GAP, AGAINST, "against")):
+        _draw_strokes(ax, np.maximum(sign * cells, 0.0) / largest, left, color)
         ax.text(left + n_columns / 2, -0.25, title, ha="center", va="bottom")
-        frame = {"fill": False, "linewidth": 0.8, "edgecolor": colour}
+        frame = {"fill": False, "linewidth": 0.8, "edgecolor": color}
         ax.add_patch(_rectangle(left, 0.0, n_columns, n_rows, **frame))
     ax.set_xlim(-0.1, 2 * n_columns + GAP + 0.1)
     ax.set_ylim(n_rows + 0.1, -1.0)
@@ -66,8 +66,8 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, colour: str) -> None:
-    """Draw a stroke for each direction of each cell whose value, from 0 to 1, can be seen."""
+def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, color: str) -> None:
+    """Draw one stroke per direction and cell whose value, from 0 to 1, is visible."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgba
 
@@ -77,9 +77,9 @@ def _draw_strokes(ax: "Axes", cells: NDArray[np.float64], left: float, colour: s
     middle = np.column_stack([left + columns + 0.5, rows + 0.5])
     half = 0.46 * np.column_stack([np.cos(angles), np.sin(angles)])
     values = cells[rows, columns, parts]
-    colours = [to_rgba(colour, float(0.25 + 0.75 * value)) for value in values]
+    colors = [to_rgba(color, float(0.25 + 0.75 * value)) for value in values]
     strokes = np.stack([middle - half, middle + half], axis=1)
-    ax.add_collection(LineCollection(list(strokes), colors=colours, linewidths=0.4 + 2.6 * values))
+    ax.add_collection(LineCollection(list(strokes), colors=colors, linewidths=0.4 + 2.6 * values))
 
 
 def _rectangle(x: float, y: float, width: float, height: float, **look: Any) -> Any:
@@ -88,32 +88,32 @@ def _rectangle(x: float, y: float, width: float, height: float, **look: Any) -> 
     return Rectangle((x, y), width, height, **look)
 
 
-def plot_swatches(names: Sequence[str], colours: Sequence[tuple[int, int, int]], ax: "Axes | None" = None) -> "Axes":
-    """Draw names beside their colours, in as many columns as the figure is wide for.
+def plot_swatches(names: Sequence[str], colors: Sequence[tuple[int, int, int]], ax: "Axes | None" = None) -> "Axes":
+    """Draw names beside their colors, in as many columns as fit into the figure.
 
     Parameters
     ----------
     names : sequence of n str
         The names.
-    colours : sequence of n triples of int
+    colors : sequence of n triples of int
         Red, green and blue of each, from 0 to 255.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
     matplotlib Axes
         The axes drawn on.
     """
-    check_lists(names=names, colours=colours)
+    check_lists(names=names, colors=colors)
     if not len(names):
         raise InputError("names", names, "at least one name")
-    check_length(colours, len(names), "colours", "colors")
+    check_length(colors, len(names), "colors", "colors")
     ax = new_axes(height_of_swatches(len(names))) if ax is None else ax
     n_columns = max(1, int(ax.figure.bbox.width / ax.figure.dpi / WIDTH_OF_SWATCH))
-    for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
+    for k, (name, color) in enumerate(zip(names, colors, strict=True)):
         row, column = divmod(k, n_columns)
-        shade = [value / 255 for value in colour]
+        shade = [value / 255 for value in color]
         ax.add_patch(_rectangle(column, row + 0.2, 0.12, 0.6, facecolor=shade, linewidth=0))
         ax.text(column + 0.16, row + 0.5, drawn_text(name, LONGEST_NAME), ha="left", va="center", fontsize="small")
     ax.set_xlim(0.0, n_columns)
@@ -128,18 +128,18 @@ def height_of_swatches(n_names: int) -> float:
 
 
 def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw what place and size of a box count: for a small, a middling and a large box, its score at each place.
+    """Draw the score of a small, a medium and a large box by its position.
 
-    The three pictures have the same colours; a pixel shows the score of the box, outlined in the middle, when it is
-    moved so that its middle lies there. Where the box would leave the picture nothing is shown. Below each picture
-    stands the box's share of its area.
+    The three images share a color scale. A pixel shows the score of the box, outlined in the center, if its
+    center is moved there. Positions where the box would leave the image are empty. Below each image is
+    the area of the box in percent of the image.
 
     Parameters
     ----------
     weights : array of shape (14,)
         The weights of `latentstruct.features.boxes.box_geometry`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """
     from latentstruct.features.boxes import N_GEOMETRY, box_geometry
 
-    values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of place and size, which follow the gradients")
+    values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of position and size, after the gradients")
     ax = new_axes(2.2) if ax is None else ax
     width, height = PICTURE
     maps = [_scores_of_places(values, np.sqrt(share), box_geometry) for share in SHARES]
@@ -171,7 +171,7 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
 
 
 def _scores_of_places(weights: NDArray[np.float64], side: float, geometry: Any) -> NDArray[np.float64]:
-    """Return the score of a box, of the sides `side` times the picture's, by the place of its middle; NaN outside."""
+    """Return the score of a box with sides `side` times the image's by the position of its center; NaN outside."""
     width, height = PICTURE
     x, y = (np.arange(n) + 0.5 for n in (40, 30))
     middles = np.stack(np.meshgrid(x * width / 40, y * height / 30), axis=-1).reshape(-1, 2)

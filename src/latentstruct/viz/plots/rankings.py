@@ -1,4 +1,4 @@
-"""Rankings of documents, and what words are worth where documents are to differ."""
+"""Rankings of documents, and benefits of words for diverse subsets."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ import numpy as np
 from latentstruct.core.validation import check_shape, finite_of, numbers_of
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import SINGLE, shade
+from latentstruct.viz.plots.colors import SINGLE, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,9 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
     grades : array of shape (n,)
         Their grades; above 0 is relevant.
     k : int, optional
-        How many documents count; a dashed line stands behind them.
+        Number of documents before the dashed line.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
     order = np.argsort(-values, kind="stable")[:MOST_DOCUMENTS]
     places = np.arange(1, len(order) + 1)
     relevant = relevance[order] > 0
-    # Bars begin below the lowest score, as only differences of scores count.
+    # Bars begin below the lowest score, because only differences of scores matter.
     bottom = float(values[order].min() - 0.15 * (np.ptp(values[order]) or 1.0))
     for chosen, filled in ((relevant, True), (~relevant, False)):
         if chosen.any():
@@ -64,18 +64,18 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
 
 
 def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None, ax: "Axes | None" = None) -> "Axes":
-    """Draw what covering a word is worth, by the share of the candidate documents that hold it.
+    """Draw the benefit of covering a word by the fraction of candidate documents that contain it.
 
     Parameters
     ----------
     shares : array of shape (T,)
-        Ascending thresholds of the share.
+        Ascending thresholds of the fraction.
     benefits : array of shape (B, T)
         The benefit of a word between a threshold and the next, at each level of counting words.
     names : sequence of B str, optional
-        What the levels are called.
+        Names of the levels.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None
     """
     thresholds, values = np.atleast_1d(numbers_of(shares, "shares")), np.atleast_2d(numbers_of(benefits, "benefits"))
     called = [str(b) for b in range(len(values))] if names is None else list(names)
-    finite_of(values, "benefits", (len(called), len(thresholds)), "one row per name, one column per share")
+    finite_of(values, "benefits", (len(called), len(thresholds)), "one row per name, one column per threshold")
     ax = new_axes(2.6) if ax is None else ax
     edges = np.append(100.0 * thresholds, 100.0)
     for b, (name, row) in enumerate(zip(called, values, strict=True)):
@@ -98,7 +98,7 @@ def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None
             label=name,
         )
     ax.axhline(0.0, color=SINGLE, linewidth=0.8)
-    ax.set_xlabel("documents that hold the word (%)")
+    ax.set_xlabel("documents that contain the word (%)")
     ax.set_ylabel("benefit")
     if len(called) > 1:
         ax.legend(frameon=False, fontsize="small")

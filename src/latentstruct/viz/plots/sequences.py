@@ -9,7 +9,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.validation import array_of, check_length, check_lists
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
-from latentstruct.viz.plots.colours import AGAINST, FOR, SINGLE
+from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_SEQUENCES = 40
 MOST_BINS = 40
 FAINT = 0.45
-"""How strongly sites of sequences that are called negative are drawn."""
+"""Opacity of sites of sequences that are predicted negative."""
 
 
 def plot_sites(
@@ -31,17 +31,17 @@ def plot_sites(
 ) -> "Axes":
     """Draw sequences as lines with their sites on them.
 
-    A site on the given strand lies above the line, one on the other strand below it. Sites of sequences that are called
+    A site on the given strand lies above the line, one on the other strand below it. Sites of sequences predicted
     negative are pale.
 
     Parameters
     ----------
     sites : sequence of n Site
-        One for each sequence, as `latentstruct.tasks.motif.sites.find_sites` returns them.
+        One per sequence, as `latentstruct.tasks.motif.sites.find_sites` returns them.
     lengths : sequence of n int
-        How many letters the sequences have.
+        Lengths of the sequences.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     known : dict of str to list of (int, int), optional
         Start and end of known sites by the names of sequences, drawn as frames.
 
@@ -81,7 +81,7 @@ def plot_sites(
 
 
 def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw where sites begin in their sequences, those on the other strand on top of those on the given one.
+    """Draw a histogram of the starts of sites, those on the other strand stacked on those of the given one.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     strands : array of n int
         +1 for the given strand, −1 for the other one.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -106,9 +106,9 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     edges = np.linspace(places.min() - 0.5, places.max() + 0.5, n_bins + 1).tolist()
     parts = [(places[sides > 0], "given strand", AGAINST), (places[sides <= 0], "other strand", FOR)]
     parts = [part for part in parts if len(part[0])]
-    values, names, colours = zip(*parts, strict=True)
-    ax.hist(values, edges, stacked=True, color=colours, label=names)
-    ax.set_xlabel("first letter of the site")
+    values, names, colors = zip(*parts, strict=True)
+    ax.hist(values, edges, stacked=True, color=colors, label=names)
+    ax.set_xlabel("start of the site (position in the sequence)")
     ax.set_ylabel("sequences")
     ax.locator_params(axis="both", integer=True, nbins=6)
     if len(parts) > 1:

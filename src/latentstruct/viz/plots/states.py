@@ -1,4 +1,4 @@
-"""Latent states: the norms of their weights, and which of them a group norm keeps."""
+"""Latent states: the norms of their weights, and selection by a group norm."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axes":
-    """Draw the norm of the weights of each latent state, one bar a class.
+    """Draw the norm of the weights of each latent state, one bar per class.
 
     Parameters
     ----------
     model : estimator
-        Fitted, with ``states_``: its task has weights for each state.
+        Fitted, with ``states_``: its task has weights per state.
     names : sequence of length H, optional
-        What to write under the states, such as angles; by default their numbers.
+        Labels of the states, such as angles; by default their numbers.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -47,14 +47,14 @@ def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axe
 
 
 def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw the norm of each state's weights against the strength λ of the group norm, and how many states are kept.
+    """Draw the norm of each state's weights against the strength λ of the group norm, and the number of states kept.
 
     Parameters
     ----------
     path : GroupNormPath
         Of `latentstruct.estimators.paths.groupnorm_path`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default. The number of states has an axis of its own on the right.
+        Axes to draw on; by default those of a new figure. The number of states has its own axis on the right.
 
     Returns
     -------

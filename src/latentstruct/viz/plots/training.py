@@ -1,4 +1,4 @@
-"""How training went: objective and bound, the gap between them, and what the starts reached."""
+"""Training curves: objective and bound, the gap between them, and the objectives of several starts."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
     from latentstruct.core.protocols import Round
 
-AXES = {"round": "round", "oracle_calls": "oracle calls", "seconds": "seconds"}
+AXES = {"round": "iteration", "oracle_calls": "oracle calls", "seconds": "time (s)"}
 FEW_ROUNDS = 30
-"""Up to so many rounds each gets a mark of its own."""
+"""Maximum number of iterations with individual markers."""
 WIDE_RANGE = 20.0
-"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
+"""Ratio of the largest to the smallest value above which the axis is logarithmic."""
 VANISHING = 1e-12
-"""What a relative gap of zero is drawn as, since a logarithmic axis has no zero."""
+"""Drawn value of a relative gap of zero, for the logarithmic axis."""
 SAME = 1e-3
-"""Share of the objective that starts are drawn on a scale of at least."""
+"""Minimum range of the axis of starts, relative to the objective."""
 FAINT = 0.45
 
 
 def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
-    """Draw the objective and its lower bound as training went on, one line a start, that of the kept start thicker.
+    """Draw the objective and its lower bound during training, one line per start, that of the best start thicker.
 
-    With latent variables the bound is that of the convex problem of each round, and only drawn for the kept start.
-    Solvers that know the true objective in some rounds only have estimates between the dots.
+    With latent variables the bound is that of each iteration's convex problem, and only drawn for the best start.
+    Some solvers compute the true objective in some iterations only; values between the dots are estimates.
 
     Parameters
     ----------
     model : estimator
         Fitted, with ``history_``.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     by : {"round", "oracle_calls", "seconds"}, default="round"
-        What the horizontal axis counts, from the beginning of each start.
+        Quantity of the horizontal axis, counted from the beginning of each start.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") ->
             ax.plot(_places(starts, start, by), _objectives(rounds), color="C0", alpha=FAINT, linewidth=1.0)
     places, rounds = _places(starts, kept, by), starts[kept]
     objectives, bounds = _objectives(rounds), _finite(line.lower_bound for line in rounds)
-    _draw_line(ax, places, objectives, rounds, "C0", "objective" if len(starts) == 1 else "objective of the kept start")
+    _draw_line(ax, places, objectives, rounds, "C0", "objective" if len(starts) == 1 else "objective of the best start")
     if len(starts) > 1:
         others = len(starts) - 1
         ax.plot([], [], color="C0", alpha=FAINT, linewidth=1.0, label=f"{others} other start{'s' * (others > 1)}")
@@ -69,7 +69,7 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") ->
 
 
 def _choose_scale(ax: "Axes", objectives: NDArray, bounds: NDArray) -> None:
-    """Choose an axis on which the first bounds, far below for smooth objectives, do not hide the rest."""
+    """Choose an axis on which the first bounds, which may be very low, do not hide the rest."""
     objectives, bounds = objectives[np.isfinite(objectives)], bounds[np.isfinite(bounds)]
     if not len(objectives):
         return
@@ -83,18 +83,18 @@ def _choose_scale(ax: "Axes", objectives: NDArray, bounds: NDArray) -> None:
 
 
 def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
-    """Draw the relative gap between objective and bound as training went on, on a logarithmic axis.
+    """Draw the relative gap between objective and bound during training, on a logarithmic axis.
 
-    It is that of the kept start; the dotted line is the tolerance that the estimator was given, if any.
+    It is that of the best start; the dotted line is the tolerance, if any.
 
     Parameters
     ----------
     model : estimator
-        Fitted, with ``history_``, by a solver that has bounds; `has_gaps` tells.
+        Fitted, with ``history_``, by a solver that has bounds; see `has_gaps`.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     by : {"round", "oracle_calls", "seconds"}, default="round"
-        What the horizontal axis counts.
+        Quantity of the horizontal axis.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
 
 
 def has_gaps(model: Any) -> bool:
-    """Tell whether `plot_gap` can draw a model's training."""
+    """Return whether `plot_gap` can draw a model's training."""
     if not getattr(model, "history_", None):
         return False
     starts, kept = _rounds_of_starts(model)
@@ -127,14 +127,14 @@ def has_gaps(model: Any) -> bool:
 
 
 def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw the objective that each start reached, the kept one marked.
+    """Draw the final objective of each start, the best one marked.
 
     Parameters
     ----------
     model : estimator
         Fitted, with ``restart_objectives_``.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -149,22 +149,22 @@ def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
     numbers = np.arange(1, len(reached) + 1)
     others = numbers != kept + 1
     if others.any():
-        ax.plot(numbers[others], reached[others], "o", color="C0", alpha=0.6, label="given up")
-    ax.plot(numbers[kept], reached[kept], "D", color="C1", markersize=8, label="kept")
+        ax.plot(numbers[others], reached[others], "o", color="C0", alpha=0.6, label="other starts")
+    ax.plot(numbers[kept], reached[kept], "D", color="C1", markersize=8, label="best start")
     ax.axhline(reached[kept], color="C1", linestyle=":", linewidth=1.0)
     ax.set_xlim(0.5, len(reached) + 0.5)
-    # Starts that reached the same but for rounding shall look so.
-    room = max(0.6 * float(np.ptp(reached)), SAME * abs(float(reached[kept])), VANISHING)
+    # Starts that differ only by rounding must look equal.
+    half = max(0.6 * float(np.ptp(reached)), SAME * abs(float(reached[kept])), VANISHING)
     middle = 0.5 * float(reached.min() + reached.max())
-    ax.set_ylim(middle - room, middle + room)
+    ax.set_ylim(middle - half, middle + half)
     ax.ticklabel_format(axis="y", useOffset=False)
-    _finish(ax, "start", "objective reached", whole=True)
+    _finish(ax, "start", "final objective", whole=True)
     ax.legend(frameon=False, fontsize="small")
     return ax
 
 
 def _rounds_of_starts(model: Any) -> "tuple[dict[int, list[Round]], int]":
-    """Return the rounds of each start, and which start was kept."""
+    """Return the iterations of each start, and the best start."""
     history = getattr(model, "history_", None)
     if not history:
         raise InputError("model", model, "a fitted estimator with a history")
@@ -181,7 +181,7 @@ def _kept_start(model: Any) -> int:
 
 
 def _places(starts: "dict[int, list[Round]]", start: int, by: str) -> NDArray:
-    """Return where the rounds of a start are drawn, counted from the end of the start before it."""
+    """Return the horizontal positions of the iterations of a start, counted from the end of the one before."""
     if by == "round":
         # Long histories are thinned out when a model is saved.
         return np.array([line.round for line in starts[start]])
@@ -198,13 +198,13 @@ def _relative_gaps(rounds: "Sequence[Round]") -> NDArray:
 
 
 def _finite(values: Iterable[float]) -> NDArray:
-    """Return the values, NaN where there is none, so that nothing is drawn there."""
+    """Return the values, NaN if not finite, so that nothing is drawn."""
     found = np.array(list(values), dtype=np.float64)
     return np.where(np.isfinite(found), found, np.nan)
 
 
 def _draw_line(ax: "Axes", places: NDArray, values: NDArray, rounds: "Sequence[Round]", color: str, label: str) -> None:
-    """Draw a line with dots where values are true, or where they are few."""
+    """Draw a line with dots at values that are no estimates, and at all of few values."""
     true = np.array([not line.estimate for line in rounds])
     dots = bool(len(rounds) <= FEW_ROUNDS or not true.all())
     name = label if true.all() else f"{label} (estimates between the dots)"
@@ -215,12 +215,12 @@ def _draw_line(ax: "Axes", places: NDArray, values: NDArray, rounds: "Sequence[R
 
 def _name_of_bound(model: Any) -> str:
     if getattr(getattr(model, "task_", None), "latent", False):
-        return "bound of each round's convex problem"
-    return "lower bound" if getattr(model, "certified_", True) else "bound (an estimate, not certified)"
+        return "bound of each iteration's convex problem"
+    return "lower bound" if getattr(model, "certified_", True) else "lower bound (estimate, not certified)"
 
 
 def _finish(ax: "Axes", x: str, y: str, whole: bool) -> None:
-    """Name the axes and hide the frame where nothing is."""
+    """Label the axes and hide unused sides of the frame."""
     from matplotlib.ticker import MaxNLocator
 
     if whole:
@@ -236,9 +236,9 @@ def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     path : RegularizationPath
-        What to draw.
+        The path.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
     bounded = np.isfinite(path.lower_bounds)
     if path.certified:
         ax.plot(path.Cs[bounded], path.lower_bounds[bounded], color="C0", linestyle=":", label="lower bound")
-    ax.set(xscale="log", yscale="log", xlabel="C", ylabel="objective")
+    ax.set(xscale="log", yscale="log", xlabel="regularization parameter C", ylabel="objective")
     hide_frame(ax)
     if not np.isnan(path.scores).all():
         right = ax.twinx()

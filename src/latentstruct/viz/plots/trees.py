@@ -8,7 +8,7 @@ from latentstruct.core.validation import check_length
 from latentstruct.data.trees import Constituent, Tree, check_tree, is_preterminal, words
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import new_axes
-from latentstruct.viz.plots.colours import SINGLE, WRONG
+from latentstruct.viz.plots.colors import SINGLE, WRONG
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 MOST_WORDS = 60
 LONGEST_WORD = 16
 SIGN = 0.065
-"""Inches that a sign of a word takes."""
+"""Width of a character of a word in inches."""
 LABEL_SIZES = {False: (8, 0.065), True: (7, 0.055)}
-"""Points of the labels, and inches that a sign of them takes, of upright and of sideways trees."""
+"""Font size of the labels in points, and width of a character in inches, for vertical and sideways trees."""
 ROOM_OF_LABEL = 0.38
-"""Part of a level on each side of its middle that belongs to the label; lines run in the rest."""
+"""Fraction of a level on each side of its center that the label occupies; lines run in the rest."""
 
 
 class _Node(NamedTuple):
-    """A node or a word: its label or text, how deep it lies, the words it covers, and the number of its parent.
+    """A node or a word: its label or text, its depth, the words it covers, and the number of its parent.
 
-    `inner` tells nodes from words, `branches` constituents from tags.
+    `inner` distinguishes nodes from words, `branches` constituents from tags.
     """
 
     label: str
@@ -51,16 +51,16 @@ def plot_tree(
     Parameters
     ----------
     tree : Tree
-        The tree, of 60 words at most.
+        The tree, of at most 60 words.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
+        Axes to draw on; by default those of a new figure.
     marked : iterable of Constituent, optional
-        Constituents to frame, wrong ones for instance; one that is there twice is framed as often as it is given.
+        Constituents to frame, for instance wrong ones; one that occurs twice is framed as often as it is given.
     names : sequence of str, optional
-        What to write at the nodes, in preorder and tags included, in place of their labels.
+        Texts of the nodes in preorder, including tags, instead of their labels.
     sideways : bool, optional
-        Whether the root is on the left, with the words below each other; by default where the words have no room beside
-        each other.
+        Whether the root is on the left, with the words below each other; by default if the words do not fit side
+        by side.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def plot_tree(
 
 
 def tree_height(tree: Tree) -> float:
-    """Return how many inches high a picture of a tree should be, however it is turned."""
+    """Return a suitable height in inches for a plot of a tree in either orientation."""
     nodes = _laid_out(tree)
     return 0.4 + max(0.24 * nodes[0].end, 0.36 * (1 + max(node.depth for node in nodes)))
 
@@ -113,7 +113,7 @@ def _place(node: _Node, deepest: int, sideways: bool) -> tuple[float, float]:
 
 
 def _draw_line(ax: "Axes", parent: _Node, node: _Node, deepest: int, sideways: bool) -> None:
-    """Draw the line from a label to one below it, through what no label takes."""
+    """Draw the line from a label to one below it, through the free space between levels."""
     (x, y), (to_x, to_y) = (_place(one, deepest, sideways) for one in (parent, node))
     if sideways:
         begin, end = x + ROOM_OF_LABEL, to_x - (ROOM_OF_LABEL if node.inner else 0.1)
@@ -128,10 +128,10 @@ def _write_word(ax: "Axes", node: _Node, deepest: int, sideways: bool) -> None:
 
 
 def _laid_out(tree: Tree) -> list[_Node]:
-    """Return the nodes and words of a tree, each behind its parent; the first is the root."""
+    """Return the nodes and words of a tree, each after its parent; the first is the root."""
     found: list[_Node] = []
     position = 0
-    # A number on the stack tells which of the nodes found ends here.
+    # A number on the stack is the index of the node that ends here.
     stack: list[tuple[Tree, int, int] | int] = [(tree, 0, -1)]
     while stack:
         top = stack.pop()

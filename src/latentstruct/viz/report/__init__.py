@@ -1,4 +1,4 @@
-"""Pages to look at: what a model is, how its training went, what it says of examples; one HTML file each."""
+"""HTML reports of models: results, weights and training, as one self-contained file."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,22 +10,22 @@ __all__ = ["require_pages", "write_report"]
 
 
 def require_pages() -> None:
-    """Raise unless pages can be written."""
+    """Raise unless reports can be written."""
     if find_spec("jinja2") is None:
         raise missing_package("jinja2", "write reports", "plot")
 
 
 def write_report(model: Any, path: str | Path, X: Any = None, Y: Any = None) -> None:
-    """Write the page of a fitted estimator, one HTML file that needs nothing else.
+    """Write a report of a fitted estimator as one self-contained HTML file.
 
     Parameters
     ----------
     model : estimator
         Fitted.
     path : path
-        The file to write, replaced if it is there.
+        The file to write; an existing one is replaced.
     X, Y : collections of length n, optional
-        Examples and their true outputs, to show predictions for; the truth may be left out.
+        Examples and their true outputs, for predictions; Y is optional.
     """
     from latentstruct.viz.report.model import estimator_page
     from latentstruct.viz.report.page import write_page

@@ -1,4 +1,4 @@
-"""What stands on a page: text, facts, tables, drawings, pictures, tokens and letters."""
+"""Blocks of a page: text, facts, tables, drawings, images, tokens and letters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Mark = Literal["", "right", "wrong", "missed", "unknown", "latent"]
-"""How a token or a run of letters is shown: plain, right, wrong, a missed truth, of unknown truth, or latent."""
+"""How a token or a run of letters is shown: plain, correct, wrong, missed, without a true value, or latent."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FactList:
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table whose first `n_text` columns are text and the others numbers; None is a dash."""
+    """A table whose first `n_text` columns are text and the others numbers; None is shown as a dash."""
 
     title: str
     columns: Sequence[str]
@@ -57,9 +57,9 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A plot: `draw` is called with axes of `width` by `height` inches, `alt` tells what is to be seen.
+    """A plot: `draw` is called with axes of `width` by `height` inches, `alt` describes it.
 
-    A wide plot is drawn a second time with narrower axes, for telephones.
+    A wide plot is drawn a second time with narrower axes, for phones.
     """
 
     draw: "Callable[[Axes], Any]"
@@ -79,7 +79,7 @@ class Photo:
 
 
 class Token(NamedTuple):
-    """A word with what was predicted for it, and the truth where that is another."""
+    """A word with its predicted label, and the true one if it differs."""
 
     text: str
     label: str = ""
@@ -89,7 +89,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokens:
-    """Words with their labels below them, in lines that break where the page ends."""
+    """Words with their labels below them, in wrapped lines."""
 
     tokens: Sequence[Token]
     caption: str = ""
@@ -97,9 +97,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Letters:
-    """Lines of letters of one width, in marked runs, such as sequences with sites or aligned pairs.
+    """Lines of monospaced letters in marked runs, such as sequences with sites or aligned pairs.
 
-    A line is its name and its runs; lines stand below each other letter by letter.
+    A line is its name and its runs; lines are aligned letter by letter.
     """
 
     lines: Sequence[tuple[str, Sequence[tuple[str, Mark]]]]
@@ -108,7 +108,7 @@ class Letters:
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks that belong together, below a heading of their own."""
+    """Blocks under a common heading."""
 
     title: str
     blocks: "Sequence[Block]"
@@ -119,28 +119,28 @@ Block = Text | FactList | TableBlock | Drawing | Photo | Tokens | Letters | Grou
 
 @dataclass(frozen=True)
 class Examples:
-    """Predictions for data, of which a page shows a few and sorts all by loss.
+    """Predictions for data; a page shows a few and sorts all by loss.
 
     Parameters
     ----------
     source : str
-        What the data are, such as the name of their file.
+        Description of the data, such as the name of their file.
     names : sequence of n str
-        What each example is called.
+        Name of each example.
     losses : array of shape (n,) or None
-        The loss of each prediction; None if the truth is not known.
+        The loss of each prediction; None if true outputs are unknown.
     loss_name : str
-        What the loss is, such as "share of wrong labels".
+        Name of the loss, such as "fraction of wrong labels".
     remarks : sequence of n str
-        A few words on each prediction, such as "B-NP taken for I-NP".
+        A short remark per prediction, such as "predicted I-NP, true B-NP".
     draw : function of int
-        Returns the blocks that show one example; called for those that are shown only.
+        Returns the blocks that show one example; called only for those that are shown.
     scores : sequence of (name, value)
-        The figures of `latentstruct evaluate` that count most.
+        The main scores of `latentstruct evaluate`.
     overview : sequence of Block
-        What is shown of all examples together, before the single ones.
+        Blocks about all examples together, before single ones.
     severity : array of shape (n,) or None
-        How bad each prediction is among others of the same loss, such as how far a score is on the wrong side.
+        Order of predictions with the same loss, such as the distance of a score from the threshold.
     """
 
     source: str

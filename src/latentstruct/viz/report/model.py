@@ -1,4 +1,4 @@
-"""The page of a trained model."""
+"""The report of a trained model."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ MOST_TRANSITIONS = 25
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a page is about: a fitted estimator, and what is known of its origin."""
+    """A fitted estimator with its name, task and origin."""
 
     estimator: Any
     name: str
@@ -41,21 +41,21 @@ class _Subject:
 
 
 def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | None) -> Page:
-    """Return the page of a model that the command trained, or, if `kind` is None, that was saved from Python.
+    """Return the page of a model trained by the command, or saved from Python if `kind` is None.
 
     Parameters
     ----------
     kind : KindSpec or None
-        What kind of model it is.
+        The kind of the model.
     model : Trained
-        The model; without a kind its record is not looked at.
+        The model; without a kind its record is not used.
     examples : Examples or None
         Predictions to show.
 
     Returns
     -------
     Page
-        What was trained, how that went, what the weights say, predictions, and timings.
+        Summary, predictions, weights, timing and training.
     """
     from latentstruct.persistence.models import read_settings
 
@@ -86,19 +86,19 @@ def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
 
 
 def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None) -> Page:
-    # What most readers look for stands at the top, and again beside the predictions it is of.
-    scores = [] if examples is None else [(name, f"{value}, of {examples.source}") for name, value in examples.scores]
+    # The scores are shown at the top, and again with the predictions.
+    scores = [] if examples is None else [(name, f"{value} ({examples.source})") for name, value in examples.scores]
+    predictions: Sequence[Block] = [Text("Pass data to see predictions here.")]
+    lead = ""
+    if examples is not None:
+        predictions, lead = prediction_blocks(examples), f"Data: {examples.source}."
     sections = [
-        Section("What was trained", [FactList([*scores, *_facts(subject)])]),
+        Section("Summary", [FactList([*scores, *_facts(subject)])]),
+        Section("Predictions", predictions, lead),
+        Section("Weights", weights or [Text("There are no plots for these weights.")]),
+        Section("Timing", _timing_blocks(subject)),
         Section("Training", _training_blocks(subject.estimator), " ".join(training_in_words(subject.estimator))),
-        Section("What the weights say", weights or [Text("There is nothing to show of these weights.")]),
     ]
-    if examples is None:
-        shown: Sequence[Block] = [Text("No data were given to predict for: give some to see predictions here.")]
-        sections.append(Section("Predictions", shown))
-    else:
-        sections.append(Section("Predictions", prediction_blocks(examples), f"Of {examples.source}."))
-    sections.append(Section("Timings", _timing_blocks(subject)))
     written = datetime.now().strftime("%Y-%m-%d %H:%M")
     title = f"{subject.name}: {subject.task}"
     return Page(title, f"{type(subject.estimator).__name__} {_sizes(subject)}", sections, [("written", written)])
@@ -121,20 +121,20 @@ def _facts(subject: _Subject) -> list[tuple[str, str]]:
         facts.append(("examples", str(subject.n_examples)))
     if hasattr(task, "n_inputs_"):
         facts.append(("features", str(task.n_inputs_)))
-    facts.append(("weights", f"{len(estimator.coef_)}, {int((estimator.coef_ != 0).sum())} of them not 0"))
+    facts.append(("weights", f"{len(estimator.coef_)}, {int((estimator.coef_ != 0).sum())} nonzero"))
     if hasattr(task, "labels_"):
-        # A motif has a plain pair of labels, other tasks number theirs.
+        # Labels of a motif are a plain pair, those of other tasks are indexed.
         labels = list(getattr(task.labels_, "labels", task.labels_))
         more = ", …" if len(labels) > LABELS_SHOWN else ""
         facts.append((f"{len(labels)} labels", ", ".join(map(str, labels[:LABELS_SHOWN])) + more))
     facts.append(("trained with", f"latentstruct {subject.library}"))
     if subject.seconds is not None:
-        facts.append(("time of training", _time(subject.seconds)))
+        facts.append(("training time", _time(subject.seconds)))
     return facts
 
 
 def _training_blocks(estimator: Any) -> list[Block]:
-    """Return what training reached, and how."""
+    """Return objective, bound, stopping reason and training curves."""
     facts = [("objective", show_number(estimator.objective_, 8))]
     if math.isfinite(estimator.lower_bound_) and not is_perceptron(estimator):
         what = "lower bound of the last convex problem" if estimator.task_.latent else "lower bound"
@@ -142,12 +142,12 @@ def _training_blocks(estimator: Any) -> list[Block]:
             (what, show_number(estimator.lower_bound_, 8)),
             ("relative gap", show_number(estimator.relative_gap_, 3)),
         ]
-        facts.append(("certified", "yes" if estimator.certified_ else f"no, as {why_not_certified(estimator)}"))
+        facts.append(("certified", "yes" if estimator.certified_ else f"no, because {why_not_certified(estimator)}"))
     ended = estimator.stop_reason_, estimator.n_rounds_, estimator.relative_gap_, estimator.certified_
     facts.append(("stopped", stop_text(*ended)))
     blocks: list[Block] = [FactList(facts)]
     if not estimator.history_:
-        blocks.append(Text("The rounds of the training were not kept with this model, so they cannot be drawn."))
+        blocks.append(Text("The training history was not saved with this model."))
     else:
         blocks += _convergence(estimator)
     if len(estimator.restart_objectives_) > 1:
@@ -160,24 +160,24 @@ def _convergence(estimator: Any) -> list[Block]:
     lines = [line for line in estimator.history_ if line.start == kept] or estimator.history_
     first, last = lines[0], lines[-1]
     bounded = has_gaps(estimator) and not is_perceptron(estimator)
-    meet = " The two meet in the end." if estimator.stop_reason_ == "converged" else ""
+    meet = " They meet at convergence." if estimator.stop_reason_ == "converged" else ""
     if estimator.task_.latent:
-        meet = " The bound is that of each round's problem."
+        meet = " The bound is that of each iteration's convex problem."
     blocks: list[Block] = [
         Drawing(
             lambda ax: plot_convergence(estimator, ax),
-            f"Line plot of the objective over the rounds of training, from {show_number(first.objective, 4)} in the "
+            f"Line plot of the objective over the iterations, from {show_number(first.objective, 4)} in the "
             f"first to {show_number(last.objective, 4)} in the last.",
-            f"The objective{' and its lower bound' if bounded else ''} as training went on.{meet if bounded else ''}",
+            f"The objective{' and its lower bound' if bounded else ''} during training.{meet if bounded else ''}",
         )
     ]
     if bounded:
         blocks.append(
             Drawing(
                 lambda ax: plot_gap(estimator, ax),
-                "Line plot of the relative gap between objective and bound over the rounds of training, on a "
+                "Line plot of the relative gap between objective and bound over the iterations, on a "
                 f"logarithmic axis, ending at {show_number(estimator.relative_gap_, 3)}.",
-                "The gap between objective and lower bound, as a share of the objective.",
+                "Gap between objective and lower bound, relative to the objective.",
                 height=2.6,
             )
         )
@@ -188,18 +188,18 @@ def _restarts(estimator: Any) -> list[Block]:
     reached = estimator.restart_objectives_
     best = int(np.argmin(reached))
     rows = [
-        (f"{k + 1}{' (kept)' if k == best else ''}", show_number(value, 7), _above(value, reached[best]))
+        (f"{k + 1}{' (best)' if k == best else ''}", show_number(value, 7), _above(value, reached[best]))
         for k, value in sorted(enumerate(reached), key=lambda pair: pair[1])
     ]
     return [
         Drawing(
             lambda ax: plot_restarts(estimator, ax),
-            f"Dots for the objectives that {len(reached)} starts reached, from {show_number(min(reached))} to "
+            f"Final objectives of {len(reached)} starts, from {show_number(min(reached))} to "
             f"{show_number(max(reached))}.",
-            "What each start reached. Starts that differ much say that more of them may find better weights.",
+            "Final objective of each start. If starts differ much, more of them may find better weights.",
             height=2.6,
         ),
-        TableBlock("Starts, the best first", ("start", "objective", "above the best"), rows),
+        TableBlock("Starts by increasing objective", ("start", "objective", "above the best"), rows),
     ]
 
 
@@ -208,7 +208,7 @@ def _above(value: float, best: float) -> str:
 
 
 def _general_weight_blocks(estimator: Any) -> list[Block]:
-    """Return what can be shown of the weights of any estimator."""
+    """Return the plots of weights that exist for any estimator."""
     from latentstruct.viz.plots.matrices import plot_transitions
 
     if isinstance(estimator.task_, Motif):
@@ -220,7 +220,7 @@ def _general_weight_blocks(estimator: Any) -> list[Block]:
             Drawing(
                 lambda ax: plot_transitions(estimator, ax, MOST_TRANSITIONS),
                 f"Heat map of the weights of transitions between {n_labels} labels.",
-                "Weights of a label (row) being followed by another (column): red speaks for it, blue against it.",
+                "Weights of transitions from a label (row) to the next (column): red is positive, blue negative.",
                 height=2.2 + 0.22 * min(n_labels, MOST_TRANSITIONS),
             )
         )
@@ -230,7 +230,7 @@ def _general_weight_blocks(estimator: Any) -> list[Block]:
             Drawing(
                 lambda ax: plot_states(estimator, ax=ax),
                 f"Bars of the norms of the weights of {n_states} latent states for {n_labels} classes.",
-                "How large the weights of each latent state are; a state without weights is not used.",
+                "Norms of the weights of each latent state; a state with zero weights is not used.",
             )
         )
     return [*blocks, *_spread_of_weights(estimator)]
@@ -239,7 +239,7 @@ def _general_weight_blocks(estimator: Any) -> list[Block]:
 def _spread_of_weights(estimator: Any) -> list[Block]:
     weights = estimator.coef_[estimator.coef_ != 0]
     if not len(weights):
-        return [Text("All weights are 0: this model has learned nothing.")]
+        return [Text("All weights are 0.")]
 
     def draw(ax: Any) -> None:
         ax.hist(weights, bins=min(50, max(10, len(weights) // 10)), log=True)
@@ -248,32 +248,32 @@ def _spread_of_weights(estimator: Any) -> list[Block]:
         ax.spines[["top", "right"]].set_visible(False)
 
     low, high = show_number(float(weights.min()), 4), show_number(float(weights.max()), 4)
-    alt = f"Histogram of the {len(weights)} weights that are not 0, from {low} to {high}, on a logarithmic axis."
-    return [Drawing(draw, alt, "How large the weights are, those of 0 left out.", height=2.6)]
+    alt = f"Histogram of the {len(weights)} nonzero weights, from {low} to {high}, on a logarithmic axis."
+    return [Drawing(draw, alt, "Distribution of the nonzero weights.", height=2.6)]
 
 
 def _timing_blocks(subject: _Subject) -> list[Block]:
     estimator = subject.estimator
-    facts = [] if subject.seconds is None else [("time of training", _time(subject.seconds))]
+    facts = [] if subject.seconds is None else [("training time", _time(subject.seconds))]
     calls = estimator.n_oracle_calls_
-    facts.append(("oracle calls", f"{calls} (how often the worst output of an example was looked for)"))
+    facts.append(("oracle calls", f"{calls} (loss-augmented inference, one per example)"))
     if estimator.history_:
         seconds = estimator.history_[-1].seconds
-        facts.append(("time of the rounds", _time(seconds)))
+        facts.append(("time of all iterations", _time(seconds)))
         n_rounds = sum({line.start: line.round for line in estimator.history_}.values())
-        facts.append(("time of a round", f"{_time(seconds / max(n_rounds, 1))} on average over {n_rounds}"))
+        facts.append(("time per iteration", f"{_time(seconds / max(n_rounds, 1))} on average over {n_rounds}"))
         if calls and seconds:
-            facts.append(("oracle calls a second", f"{calls / seconds:.0f}"))
+            facts.append(("oracle calls per second", f"{calls / seconds:.0f}"))
     starts = _starts(estimator.history_)
     blocks: list[Block] = [FactList(facts)]
     if len(starts) > 1:
-        columns = ("start", "rounds", "oracle calls", "seconds", "share of the time")
-        blocks.append(TableBlock("Time of the starts", columns, starts))
+        columns = ("start", "iterations", "oracle calls", "time (s)", "fraction of time")
+        blocks.append(TableBlock("Time per start", columns, starts))
     return blocks
 
 
 def _starts(history: Sequence[Any]) -> list[tuple[str, int, int, str, str]]:
-    """Return rounds, oracle calls and time of each start; the lines of a history count from the first one on."""
+    """Return iterations, oracle calls and time of each start; a history counts from the first one on."""
     last: dict[int, Any] = {line.start: line for line in history}
     total = max((line.seconds for line in last.values()), default=0.0)
     rows, calls, seconds = [], 0, 0.0

@@ -1,4 +1,4 @@
-"""What a page shows of motifs, by the command and from Python: logo, weights, places, letters around a site."""
+"""Motifs in reports: logo, weights, positions, letters around a site."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -17,31 +17,31 @@ from latentstruct.viz.plots.sequences import plot_starts
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark
 
 AROUND = 12
-"""Letters that are shown on either side of a site."""
+"""Number of letters shown on either side of a site."""
 
 Strip = tuple[str, list[tuple[str, Mark]]]
 
 
 def width_fact(task: Motif) -> tuple[str, str]:
-    """Return how wide a motif is and where it may lie."""
+    """Return the width and strands of a motif."""
     return "width", f"{task.width} letters, on {'either strand' if task.strands == 2 else 'the given strand'}"
 
 
 def logo_blocks(task: Motif, matrix: NDArray, background: Any, n_sites: int, whose: str) -> list[Block]:
-    """Return the logo of sites and what it says; `whose` are the sequences they were found in."""
+    """Return the logo of sites and its facts; `whose` describes their sequences."""
     letters = consensus(matrix)
     bits = np.sum(matrix * np.log2(np.maximum(matrix, 1e-300) / np.asarray(background)), axis=1)
     facts = [
         ("consensus", letters),
         width_fact(task),
-        ("information", f"{bits.sum():.1f} bits over {len(bits)} positions, against the letters elsewhere"),
+        ("information", f"{bits.sum():.1f} bits over {len(bits)} positions, relative to the background"),
         ("sites", f"{n_sites}, one in each positive sequence"),
     ]
     logo = Drawing(
         lambda ax: plot_logo(matrix, background, ax),
         f"Sequence logo of {letters}: the most informative position is {int(bits.argmax()) + 1}, with "
         f"{bits.max():.2f} bits.",
-        f"The letters of the sites found in {whose}; the higher, the more a position tells.",
+        f"The letters of the sites found in {whose}; the height is the information of a position.",
         height=2.6,
     )
     return [logo, FactList(facts)]
@@ -56,32 +56,32 @@ def weights_block(estimator: Any) -> Block:
     return Drawing(
         lambda ax: plot_matrix(weights.T, "ACGT", range(1, width + 1), ax),
         f"Heat map of the weights of four letters at {width} positions; the largest are those of {best}.",
-        "Weights of the letters at each position, against their mean there: red speaks for the motif, blue against it.",
+        "Weights of the letters at each position, relative to their mean: red is for the motif, blue against it.",
         height=2.2,
     )
 
 
 def starts_block(sites: Sequence[Site], whose: str) -> Block:
-    """Return where sites begin."""
+    """Return the histogram of the starts of sites."""
     starts, strands = [site.start + 1 for site in sites], [site.strand for site in sites]
     return Drawing(
         lambda ax: plot_starts(starts, strands, ax),
-        f"Histogram of the first letters of {len(sites)} sites, from {min(starts)} to {max(starts)}.",
-        f"Where the sites begin in {whose}, counted from 1.",
+        f"Histogram of the starts of {len(sites)} sites, from {min(starts)} to {max(starts)}.",
+        f"Starts of the sites in {whose}, counted from 1.",
         height=2.2,
     )
 
 
 def score_remark(site: Site, positive: bool) -> str:
-    """Return whether a sequence was called what it is."""
-    names = ("positive", "negative") if positive else ("negative", "positive")
-    right = (site.score > 0) == positive
-    text = f"{names[0]}, rightly" if right else f"{names[0]} taken for {names[1]}"
+    """Return the prediction, the truth and the score of a sequence."""
+    true, other = ("positive", "negative") if positive else ("negative", "positive")
+    correct = (site.score > 0) == positive
+    text = f"{true}, correct" if correct else f"predicted {other}, true {true}"
     return f"{text}, score {site.score:+.3g}"
 
 
 def site_letters(task: Motif, motif: str, sequence: str, site: Site, marks: list[Mark]) -> Letters:
-    """Return the letters around a site, on both strands if the motif may lie on either, with the motif beside them."""
+    """Return the letters around a site, on both strands if the motif may be on either, aligned with the motif."""
     begin, end = max(0, site.start - AROUND), min(len(sequence), site.end + AROUND)
     strand = "given" if site.strand > 0 else "other"
     caption = (
@@ -101,7 +101,7 @@ def site_letters(task: Motif, motif: str, sequence: str, site: Site, marks: list
 
 
 def letter_runs(letters: str, marks: list[Mark], begin: int, end: int) -> list[tuple[str, Mark]]:
-    """Return the letters begin … end − 1 in runs that are marked alike, with … where something is left out."""
+    """Return the letters begin … end − 1 in runs of equal marks, with … for omitted letters."""
     grouped = groupby(range(begin, end), key=lambda k: marks[k])
     runs: list[tuple[str, Mark]] = [("".join(letters[k] for k in group), mark) for mark, group in grouped]
     more: list[tuple[str, Mark]] = [("…", "")]
@@ -109,16 +109,16 @@ def letter_runs(letters: str, marks: list[Mark], begin: int, end: int) -> list[t
 
 
 def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Examples | None]:
-    """Return what a page shows of a motif that was trained in Python: its weights, and predictions.
+    """Return the weights and predictions of a motif that was trained in Python.
 
     Parameters
     ----------
     estimator : estimator
         Fitted on a `Motif`.
     X : Sequences, sequence of str or None
-        The logo is that of the positive ones among them.
+        Sequences; the logo is that of the positive ones.
     Y : sequence or None
-        Their labels; without them a sequence is taken for what it is called.
+        Their labels; predicted ones are used if None.
     """
     if X is None:
         return [weights_block(estimator)], None
@@ -131,7 +131,7 @@ def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Exampl
     chosen = [site for site, one in zip(sites, positive, strict=True) if one]
     blocks, motif = [weights_block(estimator)], ""
     if chosen:
-        whose = "the positive sequences that were given"
+        whose = "the given positive sequences"
         matrix = site_matrix([site.site for site in chosen])
         counts = [1 + sum(sequence.upper().count(letter) for sequence in sequences) for letter in "ACGT"]
         motif = consensus(matrix)
@@ -144,10 +144,10 @@ def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Exampl
         return [site_letters(task, motif, sequences[i], sites[i], marks)]
 
     losses = None if Y is None else ((scores > 0) != positive).astype(np.float64)
-    told = [] if Y is None else [("score", show_number(estimator.score(sequences, Y), 4))]
+    shown = [] if Y is None else [("score", show_number(estimator.score(sequences, Y), 4))]
     remarks = [
         f"score {site.score:+.3g}" if Y is None else score_remark(site, bool(one))
         for site, one in zip(sites, positive, strict=True)
     ]
-    source = "the sequences that were given"
-    return blocks, Examples(source, names, losses, "0/1 loss", remarks, draw, told, severity=np.abs(scores))
+    source = "the given sequences"
+    return blocks, Examples(source, names, losses, "0/1 loss", remarks, draw, shown, severity=np.abs(scores))

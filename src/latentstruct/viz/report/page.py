@@ -1,4 +1,4 @@
-"""A page: sections of blocks, written as one HTML file that needs nothing else."""
+"""A page: sections of blocks, written as one self-contained HTML file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,20 +28,20 @@ from latentstruct.viz.report.pictures import draw_svg, encode_photo
 __all__ = ["Page", "Section", "write_page"]
 
 MOST_PICTURE_BYTES = 12_000_000
-"""Bytes of pictures in a page; those beyond are left out, and the page says so."""
+"""Maximum bytes of images in a page; further ones are omitted with a note."""
 MARKS: dict[Mark, str] = {
     "right": "right",
     "wrong": "wrong",
     "missed": "true, but not predicted",
-    "unknown": "truth not known",
-    "latent": "latent: found by the model, not told",
+    "unknown": "true value unknown",
+    "latent": "latent: inferred by the model",
 }
 """What the marks of tokens and letters mean, in the order of the legend."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page with a heading; `lead` is the paragraph it begins with."""
+    """A part of a page with a heading; `lead` is its first paragraph."""
 
     title: str
     blocks: Sequence[Block]
@@ -71,7 +71,7 @@ class Page:
 
 
 def write_page(page: Page, path: str | Path) -> None:
-    """Write a page to a file, which appears whole or not at all; its folder is made if needed."""
+    """Write a page to a file, which appears complete or not at all; its folder is created if needed."""
     target = Path(path)
     if target.is_dir():
         raise InputError("path", Description(f"the folder {target}"), "a file")
@@ -83,7 +83,7 @@ def write_page(page: Page, path: str | Path) -> None:
 
 @dataclass
 class _Views:
-    """Blocks as the template takes them; counts figures and the bytes of pictures."""
+    """Views of blocks for the template; counts figures and the bytes of images."""
 
     n_figures: int = 0
     n_bytes: int = 0
@@ -102,7 +102,7 @@ class _Views:
     )
 
     def of(self, blocks: Sequence[Block]) -> list[dict[str, Any]]:
-        """Return the views of blocks; those of photographs tell where a row of them begins and ends."""
+        """Return the views of blocks; those of photographs mark where a row of them begins and ends."""
         views = [{"kind": self.kinds[type(block)], "block": block, **self._besides(block)} for block in blocks]
         photos = [False, *(isinstance(block, Photo) for block in blocks), False]
         for k, view in enumerate(views, 1):
@@ -110,7 +110,7 @@ class _Views:
         return views
 
     def _besides(self, block: Block) -> dict[str, Any]:
-        """Return what the template needs of a block besides its fields."""
+        """Return data of a block for the template in addition to its fields."""
         if isinstance(block, Group):
             return {"blocks": self.of(block.blocks)}
         if isinstance(block, TableBlock):
@@ -129,7 +129,7 @@ class _Views:
         return {}
 
     def _fits(self, n_bytes: int) -> bool:
-        """Tell whether a picture goes into the page, counting those that do not."""
+        """Return whether an image fits into the page, and count those that do not."""
         if self.n_bytes + n_bytes > MOST_PICTURE_BYTES:
             self.left_out += 1
             return False
@@ -145,7 +145,7 @@ def _marks(block: Tokens | Letters) -> Iterator[Mark]:
 
 
 def _cell(value: Any) -> str:
-    """Return a cell of a table as text: numbers with four digits that count, None as a dash."""
+    """Return a cell of a table as text: numbers with four significant digits, None as a dash."""
     value = plain(value)
     if value is None:
         return "–"
@@ -160,7 +160,7 @@ def _template() -> Any:
 
     folder = files("latentstruct.viz.report")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    # The style and the pictures are made here; everything else may come from files of others and is escaped.
+    # The style and the images are generated here; all other text may come from untrusted files and is escaped.
     environment.globals["style"] = Markup((folder / "style.css").read_text(encoding="utf-8"))
     environment.filters["trusted"] = Markup
     return environment.from_string((folder / "page.html.jinja").read_text(encoding="utf-8"))

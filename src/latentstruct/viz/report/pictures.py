@@ -1,4 +1,4 @@
-"""Plots as SVG that follows the colours of the page, and photographs as data."""
+"""Plots as SVG that follows the colors of the page, and photographs as data."""
 
 import base64
 import io
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from latentstruct.data.images import Pixels
 
 NARROW_WIDTH = 3.6
-"""Inches that a plot may be wide on a telephone."""
+"""Width of plots on phones in inches."""
 LONGEST_SIDE = 900
-"""Pixels of a photograph's longer side in a page."""
+"""Maximum pixels of a photograph's longer side."""
 SMALLEST_SIDE = 160
 """Pixels of the longer side below which a photograph is enlarged, each pixel to a square."""
 JPEG_QUALITY = 85
-FEW_COLOURS = 256
+FEW_COLORS = 256
 
-# Plots are drawn with these colours, which the page replaces by its own, light or dark.
+# Plots are drawn with these colors, which the page replaces by its own, light or dark.
 INK, MUTED, RULE = "#1d2127", "#58616c", "#d8dbd9"
 SERIES = ("#1f5e8d", "#b4531f", "#2f7a4d", "#7a4b9d", "#9a7310", "#a03a63", "#3f7f86", "#6b6f2a")
 VARIABLES = {
@@ -31,43 +31,43 @@ VARIABLES = {
     "#808080": "--muted",
     RULE: "--rule",
     "#d3d3d3": "--rule",
-    **{colour: f"--series-{k}" for k, colour in enumerate(SERIES, 1)},
+    **{color: f"--series-{k}" for k, color in enumerate(SERIES, 1)},
 }
-COLOUR = re.compile("|".join(VARIABLES))
+COLOR = re.compile("|".join(VARIABLES))
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
 NAME = re.compile(r'(\bid="|\bhref="#|url\(#)')
 COLLAPSED = re.compile("constrained_layout not applied")
-"""A plot of many panels, for which a telephone has no room: the wide one is made smaller there."""
+"""A plot of many panels that does not fit on a phone: the wide one is scaled down there."""
 MISSING_SIGN = re.compile(r"Glyph \d+ .* missing from", re.DOTALL)
 SIZE = re.compile(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>')
 
 
 class Picture(NamedTuple):
-    """The svg elements of a plot, the wide one and, if that is too wide for a telephone, a narrow one."""
+    """The svg elements of a plot, the wide one and, if that is too wide for a phone, a narrow one."""
 
     elements: tuple[str, ...]
     complete: bool
-    """Whether the font had all the signs of its texts."""
+    """Whether the font has all characters of its texts."""
 
 
 def draw_svg(drawing: Drawing, prefix: str) -> Picture:
-    """Draw a plot in the colours of the page.
+    """Draw a plot in the colors of the page.
 
     Parameters
     ----------
     drawing : Drawing
-        What to draw.
+        The plot.
     prefix : str
-        What the names inside begin with, as a page must not have a name twice.
+        Prefix of the element ids, which must be unique in a page.
     """
     require_plots()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         elements = [_draw(drawing, drawing.width, prefix)]
     if drawing.width > NARROW_WIDTH * 1.2:
-        # The wide one has told what is to be told already.
+        # The wide one has already issued the warnings.
         with warnings.catch_warnings(record=True) as narrow:
             warnings.simplefilter("always")
             element = _draw(drawing, NARROW_WIDTH, f"{prefix}n-")
@@ -94,7 +94,7 @@ def _draw(drawing: Drawing, width: float, prefix: str) -> str:
 
 
 def _take_texts_literally(figure: Any) -> None:
-    """Let a text with two dollar signs stay what it is; only the numbers of axes are formulas."""
+    """Draw texts with dollar signs literally; only the numbers of axes are formulas."""
     from matplotlib.text import Text
     from matplotlib.ticker import LogFormatter
 
@@ -108,7 +108,7 @@ def _take_texts_literally(figure: Any) -> None:
 
 
 def _settings(prefix: str) -> Any:
-    """Return the settings of matplotlib that give a plot the colours of the page."""
+    """Return the settings of matplotlib that give a plot the colors of the page."""
     from cycler import cycler
 
     inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "lines.color", "boxplot.flierprops.color")
@@ -135,13 +135,13 @@ def _settings(prefix: str) -> Any:
 
 
 def _fit_for_page(text: str, prefix: str) -> str:
-    """Return the svg element of a file as it may stand in a page beside others."""
+    """Return the svg element of a file for embedding in a page."""
     text = text[text.index("<svg") :]
-    # A style element would hold for the whole page, which has these rules itself; comments repeat the texts.
+    # A style element would apply to the whole page, which has these rules itself; comments repeat the texts.
     for unwanted in (COMMENT, METADATA, STYLE):
         text = unwanted.sub("", text)
     text = NAME.sub(lambda match: match[0] + prefix, text)
-    text = COLOUR.sub(lambda match: f"var({VARIABLES[match[0]]})", text)
+    text = COLOR.sub(lambda match: f"var({VARIABLES[match[0]]})", text)
     size = SIZE.search(text)
     assert size is not None, "matplotlib writes a view box"
     # Points are 4/3 of the page's pixels.
@@ -151,7 +151,7 @@ def _fit_for_page(text: str, prefix: str) -> str:
 
 
 def encode_photo(pixels: "Pixels") -> str:
-    """Return an image as the address of its own data, made smaller if it is large."""
+    """Return an image as a data URL, reduced if it is large."""
     from PIL import Image
 
     image = Image.fromarray(pixels)
@@ -162,7 +162,7 @@ def encode_photo(pixels: "Pixels") -> str:
         times = -(-SMALLEST_SIDE // longest)
         image = image.resize((image.width * times, image.height * times), Image.Resampling.NEAREST)
     stream = io.BytesIO()
-    if image.getcolors(FEW_COLOURS) is not None:
+    if image.getcolors(FEW_COLORS) is not None:
         kind = "png"
         image.save(stream, "PNG", optimize=True)
     else:

@@ -1,4 +1,4 @@
-"""Predictions on a page: how they are spread, the worst of them, and a few drawn."""
+"""Predictions on a page: their distribution, the largest errors, and selected examples."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,17 +25,17 @@ def prediction_blocks(examples: Examples) -> list[Block]:
     if n == 0:
         return blocks
     if examples.losses is None:
-        blocks.append(Text("The truth is not known, so nothing can be said of errors."))
-        return [*blocks, *_drawn(examples, "Some predictions", range(min(n, UNJUDGED_DRAWN)))]
+        blocks.append(Text("True outputs are unknown, so no errors are shown."))
+        return [*blocks, *_drawn(examples, "Selected predictions", range(min(n, UNJUDGED_DRAWN)))]
     losses = np.asarray(examples.losses, dtype=np.float64)
     check_shape(losses, (n,), "losses", "one loss per example")
     judged = np.flatnonzero(np.isfinite(losses))
     severity = np.zeros(n) if examples.severity is None else examples.severity
     order = judged[np.lexsort((-severity[judged], -losses[judged]))]
     if len(judged) < n:
-        blocks.append(Text(f"Of {n - len(judged)} examples the truth is not known; they are not counted below."))
+        blocks.append(Text(f"True outputs of {n - len(judged)} examples are unknown; these are not counted below."))
     if not len(judged):
-        return [*blocks, *_drawn(examples, "Some predictions", range(min(n, UNJUDGED_DRAWN)))]
+        return [*blocks, *_drawn(examples, "Selected predictions", range(min(n, UNJUDGED_DRAWN)))]
     return [*blocks, *_judged_blocks(examples, losses, order)]
 
 
@@ -43,22 +43,22 @@ def _judged_blocks(examples: Examples, losses: NDArray, order: NDArray) -> list[
     wrong, right = order[losses[order] > 0], order[losses[order] <= 0]
     blocks: list[Block] = []
     if not len(wrong):
-        blocks.append(Text(f"All {len(order)} predictions have no loss ({examples.loss_name})."))
+        blocks.append(Text(f"All {len(order)} predictions have zero loss ({examples.loss_name})."))
     else:
         blocks += [_spread(examples, losses[order], len(right)), _table_of_worst(examples, losses, wrong)]
     middle = wrong[len(wrong) // 2 :][:MIDDLE_DRAWN] if len(wrong) > WORST_DRAWN + 1 else wrong[:0]
     middle = middle[~np.isin(middle, wrong[:WORST_DRAWN])]
-    blocks += _drawn(examples, "The largest losses", wrong[:WORST_DRAWN], losses)
-    blocks += _drawn(examples, "Losses in the middle", middle, losses)
-    # Spread over the data, as neighbours may be alike.
+    blocks += _drawn(examples, "Largest losses", wrong[:WORST_DRAWN], losses)
+    blocks += _drawn(examples, "Median losses", middle, losses)
+    # Spread over the data, because neighbors may be similar.
     chosen = np.sort(right)[np.linspace(0, len(right) - 1, min(RIGHT_DRAWN, len(right))).astype(int)]
-    return blocks + _drawn(examples, "No loss", chosen, losses)
+    return blocks + _drawn(examples, "Zero loss", chosen, losses)
 
 
 def _spread(examples: Examples, losses: NDArray, n_right: int) -> Block:
-    """Return how the losses are spread: a histogram, or a sentence if all that are not 0 are the same."""
+    """Return a histogram of the losses, or a sentence if all nonzero ones are equal."""
     mean, largest = show_number(float(losses.mean()), 3), show_number(float(losses.max()), 3)
-    caption = f"Losses ({examples.loss_name}): {n_right} of {len(losses)} examples have none, the mean is {mean}."
+    caption = f"Losses ({examples.loss_name}): {n_right} of {len(losses)} examples have zero loss, the mean is {mean}."
     if len(np.unique(losses[losses > 0])) < 2:
         return Text(caption)
 
@@ -69,7 +69,7 @@ def _spread(examples: Examples, losses: NDArray, n_right: int) -> Block:
         ax.spines[["top", "right"]].set_visible(False)
 
     alt = (
-        f"Histogram of the losses of {len(losses)} predictions: {n_right} have none, the mean is {mean}, the largest "
+        f"Histogram of the losses of {len(losses)} predictions: {n_right} are zero, the mean is {mean}, the largest "
         f"{largest}."
     )
     return Drawing(draw, alt, caption, height=2.4)
@@ -82,18 +82,18 @@ def _table_of_worst(examples: Examples, losses: NDArray, wrong: NDArray) -> Tabl
     columns = ["example", *(["remark"] if remarked else []), "loss"]
     first = f"The first {len(listed)} of {len(wrong)}. " if len(wrong) > len(listed) else ""
     note = f"{first}Loss: {examples.loss_name}."
-    return TableBlock("Errors, the largest loss first", columns, rows, note, len(columns) - 1)
+    return TableBlock("Errors by decreasing loss", columns, rows, note, len(columns) - 1)
 
 
 def _drawn(examples: Examples, title: str, chosen: Sequence[int], losses: NDArray | None = None) -> list[Block]:
-    """Return a group of drawn examples; none if none is chosen."""
+    """Return a group of drawn examples; an empty list if none is chosen."""
     if not len(chosen):
         return []
     groups = []
     for i in map(int, chosen):
-        told = [] if losses is None else [f"loss {show_number(float(losses[i]), 4)}"]
-        told += [examples.remarks[i]] if examples.remarks[i] else []
-        text: list[Block] = [Text(": ".join(told))] if told else []
+        shown = [] if losses is None else [f"loss {show_number(float(losses[i]), 4)}"]
+        shown += [examples.remarks[i]] if examples.remarks[i] else []
+        text: list[Block] = [Text(": ".join(shown))] if shown else []
         groups.append(Group(examples.names[i], [*text, *examples.draw(i)]))
     return [Group(title, groups)]
 
@@ -106,7 +106,7 @@ def estimator_examples(estimator: Any, X: Any, Y: Any) -> Examples:
     estimator : estimator
         Fitted.
     X, Y : collections of length n
-        As its task takes them; Y may be None.
+        In the format of its task; Y may be None.
     """
     predicted = estimator.predict(X)
     n = len(predicted)
@@ -118,7 +118,7 @@ def estimator_examples(estimator: Any, X: Any, Y: Any) -> Examples:
         if found.shape == (n,):
             losses = found
         else:
-            scores.append(("loss of all together", ", ".join(show_number(value, 4) for value in found.ravel())))
+            scores.append(("loss of the whole set", ", ".join(show_number(value, 4) for value in found.ravel())))
 
     def draw(i: int) -> list[Block]:
         facts = [("predicted", _shown(predicted[i]))]
@@ -127,7 +127,7 @@ def estimator_examples(estimator: Any, X: Any, Y: Any) -> Examples:
         return [FactList(facts)]
 
     names = [f"example {i}" for i in range(n)]
-    return Examples("the examples that were given", names, losses, "loss", [""] * n, draw, scores)
+    return Examples("the given examples", names, losses, "loss", [""] * n, draw, scores)
 
 
 def _shown(value: Any) -> str:

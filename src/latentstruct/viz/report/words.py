@@ -1,4 +1,4 @@
-"""What training reached, told to people who have not heard of objectives, bounds or CCCP."""
+"""Short explanations of models and of the result of training."""
 
 import math
 from typing import Any
@@ -6,68 +6,66 @@ from typing import Any
 from latentstruct.progress.display import show_number
 
 MODELS = {
-    "StructuralSVM": "a structural SVM: true outputs are to score higher than all others, by a margin that grows with "
-    "how wrong the other is",
-    "LatentSSVM": "a latent structural SVM: true outputs are to score higher than others by a margin, with the best "
-    "explanation of what was not told",
-    "MarginalSSVM": "a marginal structured SVM: true outputs are to score higher than others by a margin, summed over "
-    "what was not told",
-    "MinEntropySSVM": "a max-margin min-entropy model: true outputs are to score higher than others by a margin, with "
-    "explanations it is certain of",
-    "CRF": "a conditional random field: true outputs are to be probable",
-    "HiddenCRF": "a hidden conditional random field: true outputs are to be probable, summed over what was not told",
-    "StructuredPerceptron": "an averaged perceptron: weights are corrected after each mistake, and averaged",
-    "KernelStructuralSVM": "a structural SVM with a kernel: similar inputs are to have similar outputs",
-    "ModLat": "a model with one distribution for predictions and another for what was not told",
-    "IterativeLSVM": "a latent SVM that is trained again and again on its own explanations",
+    "StructuralSVM": "a structural SVM: true outputs score higher than all others by a margin that grows with the loss",
+    "LatentSSVM": "a latent structural SVM: true outputs with their best latent values score higher than all others by "
+    "a margin",
+    "MarginalSSVM": "a marginal structured SVM: true outputs, summed over latent values, score higher than all others "
+    "by a margin",
+    "MinEntropySSVM": "a max-margin min-entropy model: a latent SVM that prefers latent values of low entropy",
+    "CRF": "a conditional random field: true outputs have high probability",
+    "HiddenCRF": "a hidden conditional random field: true outputs, summed over latent values, have high probability",
+    "StructuredPerceptron": "an averaged perceptron: weights are corrected after each error, and averaged",
+    "KernelStructuralSVM": "a structural SVM with a kernel",
+    "ModLat": "a model with separate distributions for predictions and for latent values",
+    "IterativeLSVM": "a latent SVM that alternates between inferring latent values and training",
 }
 STOPS = {
-    "converged": "because it was precise enough",
-    "max_rounds": "early, at the limit of rounds",
-    "max_seconds": "early, at the limit of seconds",
-    "stalled": "because no step lowered the objective any more, by rounding or because inference is not exact",
-    "interrupted": "early, as it was interrupted",
-    "callback": "early, as it was told to stop",
-    "early_stopping": "early, as the score on validation data no longer improved",
+    "converged": "because the tolerance was reached",
+    "max_rounds": "at the maximum number of iterations",
+    "max_seconds": "at the time limit",
+    "stalled": "because no step decreased the objective, due to rounding or inexact inference",
+    "interrupted": "because it was interrupted",
+    "callback": "because a callback returned True",
+    "early_stopping": "because the validation score no longer improved",
 }
 
 
 def model_in_words(estimator: Any) -> str:
-    """Return what an estimator is, in a few words."""
+    """Return a short description of an estimator."""
     name = type(estimator).__name__
     return f"{name}, {MODELS[name]}" if name in MODELS else name
 
 
 def training_in_words(estimator: Any) -> list[str]:
-    """Return sentences on what training reached and how far that can be trusted."""
+    """Return sentences on the result of training and its optimality."""
     if is_perceptron(estimator):
         return [
-            "A perceptron goes through the examples and corrects its weights after each mistake. The objective is by "
-            "how much other outputs score higher than the true ones, in sum; at 0 all training examples are right. "
-            f"It reached {show_number(estimator.objective_)}.",
+            "A perceptron corrects its weights after each error. The objective is the sum of the amounts by which "
+            "other outputs score higher than the true ones; at 0 all training examples are predicted correctly. "
+            f"The final objective is {show_number(estimator.objective_)}.",
             _stop(estimator),
         ]
     goal = (
-        "Training looks for the weights that make one number, the objective, as small as possible: what the model gets "
-        "wrong on the training data, plus how large its weights are."
+        "Training minimizes the objective: the loss on the training data plus a regularizer that keeps the weights "
+        "small."
     )
     return [goal, *_trust(estimator), _stop(estimator)]
 
 
 def is_perceptron(estimator: Any) -> bool:
-    """Tell whether an estimator has no bound but the trivial one, 0."""
+    """Return whether an estimator has no bound but the trivial one, 0."""
     return type(estimator).__name__ == "StructuredPerceptron"
 
 
 def why_not_certified(estimator: Any) -> str:
-    """Return why a bound is no proof."""
+    """Return why a bound is not certified."""
     if estimator.task_.latent:
-        return "a part of the examples is hidden"
+        return "the objective with latent variables is not convex"
     if getattr(estimator, "sampled_", False):
-        return "only a sample of the examples was looked at in each step"
+        return "each step uses only a sample of the examples"
     if getattr(estimator, "max_basis", None) is not None:
-        return "max_basis may have cut the kernel short"
-    return "the best outputs were searched for by a method that may miss them"
+        return "max_basis may have truncated the kernel"
+    return "inference is approximate"
 
 
 def _trust(estimator: Any) -> list[str]:
@@ -76,42 +74,38 @@ def _trust(estimator: Any) -> list[str]:
     if latent:
         return _trust_latent(estimator, found)
     if not math.isfinite(estimator.lower_bound_):
-        return [
-            f"It reached {found}. This solver gives no lower bound, so how far that is from the best is not proved."
-        ]
+        return [f"The final objective is {found}. This solver has no lower bound, so optimality is not certified."]
     bound = show_number(estimator.lower_bound_)
     if not estimator.certified_:
         return [
-            f"It reached {found}, and estimates that no weights reach less than {bound}. That is an estimate and no "
-            f"proof, as {why_not_certified(estimator)}."
+            f"The final objective is {found}, and the estimated minimum is at least {bound}. This bound is not "
+            f"certified, because {why_not_certified(estimator)}."
         ]
     return [
-        f"It reached {found}, and it is proved that no weights whatsoever reach less than {bound}: what was found is "
-        f"within {_share(estimator.relative_gap_)} of the best there is. That proof is the certificate."
+        f"The final objective is {found}, and the minimum is certified to be at least {bound}: the weights are within "
+        f"{_percent(estimator.relative_gap_)} of the optimum."
     ]
 
 
 def _trust_latent(estimator: Any, found: str) -> list[str]:
-    """Return what can be said where a part of the examples is hidden and there is more than one valley."""
+    """Return sentences on a nonconvex objective with latent variables."""
     sentences = [
-        f"It reached {found}. As a part of each example is hidden, the objective has many valleys, and training "
-        "cannot prove that it found the deepest."
+        f"The final objective is {found}. With latent variables the objective is not convex, so it may be a local "
+        "minimum."
     ]
     if math.isfinite(estimator.lower_bound_):
         sentences.append(
-            "Training therefore goes in rounds: guess the hidden part with the present weights, then solve the problem "
-            "that is left, which has one valley only (this is called CCCP). Where inference is exact, no round "
-            "makes the objective worse. The "
-            f"last of these problems was solved to within {_share(estimator.relative_gap_)} of its best, which is "
-            "what the gap tells."
+            "Each iteration infers the latent values with the current weights and solves the convex problem that "
+            "remains (CCCP); with exact inference the objective never increases. The last convex problem was solved "
+            f"to within {_percent(estimator.relative_gap_)} of its optimum (the gap)."
         )
     n_starts = len(estimator.restart_objectives_)
     if n_starts > 1:
-        sentences.append(f"It began {n_starts} times in different places, and the lowest objective was kept.")
+        sentences.append(f"The best of {n_starts} starts was kept.")
     return sentences
 
 
-def _share(relative: float) -> str:
+def _percent(relative: float) -> str:
     return f"{show_number(100 * max(relative, 0.0), 2)} %"
 
 
@@ -120,4 +114,4 @@ def _stop(estimator: Any) -> str:
     reason = STOPS.get(estimator.stop_reason_, f"({estimator.stop_reason_})")
     if len(estimator.restart_objectives_) > 1:
         return f"Training stopped {reason}."
-    return f"Training stopped after {n_rounds} round{'' if n_rounds == 1 else 's'} {reason}."
+    return f"Training stopped after {n_rounds} iteration{'' if n_rounds == 1 else 's'} {reason}."

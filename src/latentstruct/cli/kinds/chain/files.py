@@ -116,7 +116,7 @@ class ChainRecord(Record):
         """Return the columns the features use, from a file with or without the labels."""
         found = sentences.n_columns
         if found not in (self.n_columns, self.n_columns - 1):
-            expected = f"{self.n_columns} as in training, or {self.n_columns - 1} without {self._shown_label}"
+            expected = f"{self.n_columns} columns as in training, or {self.n_columns - 1} without {self._shown_label}"
             raise FormatError(name, _count(found), expected)
         shift = self.n_columns - found
         return choose(sentences, [k - shift * (k > self.label_column) for k in self.columns])
@@ -124,7 +124,8 @@ class ChainRecord(Record):
     def check_labelled(self, sentences: "ColumnSentences", name: str, hint: str | None = None) -> None:
         """Raise if the labels are missing."""
         if sentences.n_columns != self.n_columns:
-            raise FormatError(name, _count(sentences.n_columns), f"{self.n_columns} with {self._shown_label}", hint)
+            expected = f"{self.n_columns} columns with {self._shown_label}"
+            raise FormatError(name, _count(sentences.n_columns), expected, hint)
 
     def place(self, column: int) -> int:
         """Return the index from 0 of a column that may be counted from the end."""

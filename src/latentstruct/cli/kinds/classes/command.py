@@ -109,6 +109,8 @@ class ClassesKind(KindSpec):
         n_samples, n_features = samples.X.shape
         progress.say(f"read {n_samples} samples, {n_features} features from {options.data}")
         y = samples.y.tolist()
+        if len(set(y)) < 2:
+            raise FormatError(options.source, Description(f"{y[0]!r} for all samples"), "at least 2 labels")
         record = ClassesRecord(
             feature_names=samples.feature_names,
             label=options.label,

@@ -160,7 +160,7 @@ def missing_image(one: ImageAnnotation, files: ImageFiles) -> str:
     """Return the problem of a label whose image is missing or of an unknown type."""
     if one.name in files.unread:
         return f"{one.place}: {files.why_unread(one.name)}"
-    return str(FormatError(one.place, Description("none"), f"an image {one.file} in {files.path}"))
+    return str(one.error(Description("none"), f"an image {one.file} in {files.path}"))
 
 
 def finalize(found: Photographs, problems: Sequence[str], skip_bad: bool) -> Photographs:

@@ -15,7 +15,7 @@ from latentstruct.cli.kinds.detect.command import CASES_FILE, MIDDLE, PICTURES, 
 from latentstruct.cli.kinds.detect.files import Photographs
 from latentstruct.cli.results import results_in
 from latentstruct.data.boxes import overlaps
-from latentstruct.data.images import label_colours
+from latentstruct.data.images import label_colors
 from latentstruct.io.boxes import ImageAnnotation, record_lines, write_coco
 from latentstruct.io.text import write_text
 from latentstruct.metrics.boxes import FOUND, box_scores
@@ -148,7 +148,7 @@ def count_classes(labels: Sequence[str], guesses: Sequence[str], best: Sequence[
 def draw_finding(folder: Path, finding: Finding, truth: Any, remark: str) -> None:
     """Write the picture of an image with the predicted box, and the true ones in white."""
     labels = sorted(finding.scores)
-    color = label_colours(range(len(labels)))[labels.index(finding.label)]
+    color = label_colors(range(len(labels)))[labels.index(finding.label)]
     caption = f"{finding.label} {show_number(finding.lead, 2)}{remark}"
     picture = draw_boxes(finding.image, finding.box, [caption], [color], truth)
     Image.fromarray(picture).save(folder / picture_name(finding.name), quality=QUALITY)

@@ -10,7 +10,7 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.command import KIND
 from latentstruct.cli.kinds.detect.files import Photographs
 from latentstruct.cli.kinds.detect.findings import Finding, judge
-from latentstruct.data.images import label_colours
+from latentstruct.data.images import label_colors
 from latentstruct.features.boxes import N_GEOMETRY, ORIENTATIONS
 from latentstruct.progress.display import show_number, show_percent
 from latentstruct.viz.box_pictures import draw_boxes, draw_chances
@@ -133,7 +133,7 @@ def _draw(model: Trained, data: Photographs, i: int, finding: Finding) -> list[B
     small = fit_image(image, LONGEST_SIDE)
     scale = small.shape[1] / image.shape[1]
     labels = sorted(finding.scores)
-    color = label_colours(range(len(labels)))[labels.index(finding.label)]
+    color = label_colors(range(len(labels)))[labels.index(finding.label)]
     picture = draw_boxes(small, scale * finding.box, [finding.label], [color], scale * data.boxes[i])
     n_true = len(data.boxes[i])
     white = {0: " No true box is known.", 1: " The white frame is the true box."}.get(n_true, " White: the true boxes.")

@@ -133,7 +133,7 @@ class MeasureKind(KindSpec):
 
     def load(self, options: MeasureOptions, progress: Progress) -> Loaded:
         from latentstruct.io import read_classes
-        from latentstruct.metrics.strengths import comparable_strength
+        from latentstruct.metrics.strengths import suggest_C
         from latentstruct.tasks import Measure
 
         wish = parse_wish(options.optimise)
@@ -146,7 +146,7 @@ class MeasureKind(KindSpec):
         if wish.k is not None and wish.k > n_samples:
             expected = f"a measure of at most {n_samples} samples"
             raise InputError("optimise", wish.measure, expected, f"{options.data} has no more.")
-        C = comparable_strength(wish.loss, n_samples, n_positive, wish.k) if options.C is None else options.C
+        C = suggest_C(wish.loss, n_samples, n_positive, wish.k) if options.C is None else options.C
         task = Measure(wish.loss, beta=wish.beta, k=wish.k, positive=classes.positive, bias=options.bias)
         record = MeasureRecord(
             optimised=wish.measure,

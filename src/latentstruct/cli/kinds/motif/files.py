@@ -237,8 +237,8 @@ def widest_motif(sequence: str) -> int:
 
 def too_narrow(name: str, title: str, widest: int, width: int) -> FormatError:
     """Return the error of a sequence that is too short for a motif."""
-    found = Description(f"at most {widest} consecutive letters without N")
-    return FormatError(f"{name}, sequence {title!r}", found, f"at least {width}, the width of the motif")
+    expected = f"at least {width} consecutive letters without N, the width of the motif"
+    return FormatError(f"{name}, sequence {title!r}", Description(f"at most {widest}"), expected)
 
 
 def read_judged(held_out: HeldOut, width: int, hint: str) -> JudgedSequences:

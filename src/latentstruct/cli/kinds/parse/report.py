@@ -13,7 +13,7 @@ from latentstruct.cli.kinds.parse.command import KIND, compare_trees, name_weigh
 from latentstruct.data.trees import (
     Constituent,
     Tree,
-    binarise,
+    binarize,
     constituents,
     is_artificial,
     is_preterminal,
@@ -109,7 +109,7 @@ def variant_names(task: Any, tree: Tree, latent: Any) -> list[str] | None:
     """Return the labels of the nodes in preorder with the numbers of their hidden variants; None if there are none."""
     if latent is None:
         return None
-    nodes = preorder(binarise(tree, task.markov))
+    nodes = preorder(binarize(tree, task.markov))
     return [f"{one.label}#{h}" for one, h in zip(nodes, latent.tolist(), strict=True) if not is_artificial(one.label)]
 
 

@@ -193,7 +193,7 @@ class SegmentKind(KindSpec):
         from PIL import Image
 
         from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
-        from latentstruct.data.images import draw_overlay, label_colours, label_name, require_vision, write_label_image
+        from latentstruct.data.images import draw_overlay, label_colors, label_name, require_vision, write_label_image
         from latentstruct.io.text import write_text
 
         if output == STANDARD_STREAM:
@@ -201,7 +201,7 @@ class SegmentKind(KindSpec):
         require_vision()
         folder, record = Path(output), model.record
         check_folder(folder, LEGEND_FILE)
-        files, colors = open_images(data), label_colours(record.labels)
+        files, colors = open_images(data), label_colors(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
         legend = "label\tname\tcolor\tpixels\n"

@@ -11,7 +11,7 @@ from latentstruct.cli.blocks import label_table
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.segment.command import KIND, SegmentRecord
 from latentstruct.cli.kinds.segment.files import LabelledImages, predict_pixels, score_segments
-from latentstruct.data.images import Colour, label_colours, label_name
+from latentstruct.data.images import Color, label_colors, label_name
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.matrices import plot_matrix
@@ -109,7 +109,7 @@ def _draw(model: Trained, data: LabelledImages, name: str) -> list[Block]:
     guess, truth = (fit_labels(labels, small.shape) for labels in (guess, truth))
     # Labels that the model does not know come last.
     codes = [*record.labels, *sorted(set(np.unique(truth).tolist()) - {data.unknown, *record.labels})]
-    called, colors = record.called(), label_colours(codes)
+    called, colors = record.called(), label_colors(codes)
     names = [called.get(label_name(code), label_name(code)) for code in codes]
     found, true = (_numbered(labels, codes) for labels in (guess, truth))
     used = sorted({*np.unique(found).tolist(), *np.unique(true).tolist()} - {UNKNOWN})
@@ -144,7 +144,7 @@ def _areas(labels: NDArray[np.int64], names: list[str]) -> str:
     return ", ".join(f"{names[k]} {show_percent(n / labels.size)}" for k, n in known.most_common()) or "none"
 
 
-def _legend(names: list[str], colors: list[Colour]) -> Drawing:
+def _legend(names: list[str], colors: list[Color]) -> Drawing:
     return Drawing(
         lambda ax: plot_swatches(names, colors, ax),
         f"The colors of the labels {', '.join(names)}.",

@@ -196,14 +196,11 @@ def read_sentences(name: str, labelled: bool) -> Sentences:
         "Sentence", [("tokens", list[str]), ("spans", list[tuple[int, int, str | None]] | None, None)]
     )
 
-    def explain(raw: bytes, what: str, where: str) -> str:
-        return f"{where or 'the line'}: {what}; expected tokens and spans [first, stop, label]"
-
     def fail(got: str, expected: str) -> FormatError:
         return FormatError(source.name, Description(got), expected, line=source.line)
 
     source, found = Source.open(name), Sentences([], [])
-    for one in read_records(source, kind, "a whole sentence on each line", explain):
+    for one in read_records(source, kind, "a sentence of tokens and spans [first, stop, label]"):
         tokens, spans, taken = one.tokens, one.spans, set[int]()
         if not tokens:
             raise fail("none", "tokens")
