@@ -130,7 +130,7 @@ def test_bad_inputs_are_refused():
     model = KernelStructuralSVM(Multiclass()).fit(X, Y)
     with pytest.raises(InputError, match="2 features, as in training, got 3"):
         model.predict(np.ones((4, 3)))
-    with pytest.raises(InputError, match="finite.* at row 1, column 0"):
+    with pytest.raises(InputError, match=r"finite.* at row 1, column 0"):
         model.predict([[0.0, 1.0], [np.nan, 1.0]])
     with raises("y", got=None):
         model.fit(X, None)
