@@ -536,7 +536,7 @@ void best_paths(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, bool
   require_length(chosen.shape(0) + 1, pointers);
   Index most = 0;
   for (std::size_t r = 0; r < chosen.shape(0); ++r) most += std::min(pairs.height(chosen(r)), pairs.width(chosen(r)));
-  require(matches.shape(1) == 2 && static_cast<Index>(matches.shape(0)) >= most, "matches must have 2 columns and room");
+  require(matches.shape(1) == 2 && static_cast<Index>(matches.shape(0)) >= most, "matches must have 2 columns and enough rows");
   Aligner aligner(pairs, scoring, chosen, false, true);
   pointers(0) = 0;
   for (std::size_t r = 0; r < chosen.shape(0); ++r) {
