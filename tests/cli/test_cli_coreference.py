@@ -113,10 +113,10 @@ BEGIN = "#begin document (a); part 000\n"
     [
         ("", "bad.conll"),
         ("a\t0\t0\tAnna\tX\t(1)\n", "before any document"),
-        (BEGIN + "a\t0\t0\tAnna\tX\t(1\n\n#end document\n", "bad.conll:2: "),
-        (BEGIN + "a\t0\t0\tAnna\tX\t1)\n\n#end document\n", "bad.conll:2: "),
-        (BEGIN + "a\t0\t0\tAnna\tX\t(1)|(2)\n\n#end document\n", "bad.conll:2: "),
-        (BEGIN + "Anna (1)\n\n#end document\n", "bad.conll:2: found 2 columns"),
+        (BEGIN + "a\t0\t0\tAnna\tX\t(1\n\n#end document\n", "bad.conll, line 2: "),
+        (BEGIN + "a\t0\t0\tAnna\tX\t1)\n\n#end document\n", "bad.conll, line 2: "),
+        (BEGIN + "a\t0\t0\tAnna\tX\t(1)|(2)\n\n#end document\n", "bad.conll, line 2: "),
+        (BEGIN + "Anna (1)\n\n#end document\n", "bad.conll, line 2: "),
     ],
 )
 def test_bad_documents(text, message, model, tmp_path):

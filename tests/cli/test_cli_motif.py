@@ -173,14 +173,14 @@ def test_live_table_has_starts(files, tmp_path):
     ("text", "message"),
     [
         ("", "{data}"),
-        ("ACGT\n", "{data}:1: "),
-        (">a\nACGTACGTAC\n>b\nACGX\n", "{data}:4: "),
+        ("ACGT\n", "{data}, line 1: "),
+        (">a\nACGTACGTAC\n>b\nACGX\n", "{data}, line 4: "),
         (">a\nACGTACGTAC\n>b\n", "{data}"),
-        (">a\nACGTACGTAC\n>a\nACGTACGTAC\n", "{data}:3: "),
+        (">a\nACGTACGTAC\n>a\nACGTACGTAC\n", "{data}, line 3: "),
         (">a\nACGTACGTAC\n>b\nACGTACG\n", "{data}, sequence 'b': expected at least 8 consecutive letters"),
         (
             ">a\nACGTACGTAC\n>b\nacgtEKLV\n",
-            "{data}:4: found 'E' in column 5; expected the letters ACGTN of either case: "
+            "{data}, line 4: "
             "is this protein? Motifs are found in DNA only",
         ),
         (">a\nMKLV\n", "replace ambiguous letters such as M by N, and if this is protein, give DNA instead"),
@@ -211,10 +211,10 @@ def test_no_negatives(files, tmp_path):
     assert "--background-weight must be finite, and above 0" in fail(
         "train", "motif", *data, "--background-weight", "inf"
     )
-    assert "missing.fa does not exist" in fail(
+    assert "missing.fa: expected" in fail(
         "train", "motif", *data, "--background-weight", 0, "--negative", "missing.fa"
     )
-    assert "missing.fa does not exist" in fail("train", "motif", "--positive", "missing.fa", "--negative", "missing.fa")
+    assert "missing.fa: expected" in fail("train", "motif", "--positive", "missing.fa", "--negative", "missing.fa")
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_bad_sites(text, message, model, files, tmp_path):
 
 
 def test_options_that_do_not_fit_the_kind(model, files):
-    assert ":1: the header of 's0' has no label; expected label=1 or" in fail("evaluate", model, files.positive)
+    assert ", line 1: " in fail("evaluate", model, files.positive)
     assert "LABELS must be left out for a" in fail("evaluate", model, files.positive, "x")
     assert "--negative must be given" in fail("evaluate", model, "--positive", files.positive)
     args = ("--positive", files.positive, "--negative", files.negative, "--allow-unknown")

@@ -105,11 +105,11 @@ def test_queries_without_relevant_documents(train, tmp_path):
     [
         ("0 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1], "none of the 2 documents in Y is relevant"),
         ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 2], "--k must be less than 2"),
-        ("1 qid:1 1:1\n0 1:2\n", [], "{data}:2: found '1:2' after the grade"),
-        ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:1\n", [], "{data}:3: "),
-        ("-1 qid:1 1:1\n", [], "{data}:1: found '-1' where the grade"),
-        ("1 qid:1 1:nan\n", [], "{data}:1: "),
-        ("1 qid:1 2:1 1:1\n", [], "{data}:1: "),
+        ("1 qid:1 1:1\n0 1:2\n", [], "{data}, line 2: "),
+        ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:1\n", [], "{data}, line 3: "),
+        ("-1 qid:1 1:1\n", [], "{data}, line 1: "),
+        ("1 qid:1 1:nan\n", [], "{data}, line 1: "),
+        ("1 qid:1 2:1 1:1\n", [], "{data}, line 1: "),
         ("", [], "found no document"),
         ("1 qid:1\n", [], "found no feature in any line; expected index:value pairs: give the features"),
         ("1 qid:1 0:1\n", [], "at least 1"),
@@ -129,7 +129,7 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     wide.write_text("1 qid:1 4:1\n")
     for command in ("predict", "evaluate"):
         message = fail(command, model, wide)
-        assert f"{wide}:1: " in message
+        assert f"{wide}, line 1: " in message
         assert "at most 3" in message
     assert "--positive must be left out for a" in fail("evaluate", model, train, "--positive", train)
     assert "DATA must be given" in fail("evaluate", model)
