@@ -501,7 +501,7 @@ def test_data_home_is_named_as_an_option(tmp_path, monkeypatch):
     monkeypatch.delenv("LATENTSTRUCT_DATA", raising=False)
     args = ("reproduce", "lssvm-motif", "--quick", "-o", tmp_path / "results")
     assert "LATENTSTRUCT_DATA" in fail(*args)
-    assert "none" in fail(*args, "--data-home", tmp_path / "none")
+    assert "--data-home must be a folder" in fail(*args, "--data-home", tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["C", "window", "data_home", "n_features"])
@@ -509,7 +509,7 @@ def test_files_are_not_taken_for_options(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert fail("train", "chain", name).startswith(f"error: {name}: expected")
     (tmp_path / name).mkdir()
-    assert fail("train", "chain", name).startswith(f"error: {name} is a directory")
+    assert fail("train", "chain", name).startswith(f"error: {name}: expected")
 
 
 def test_output_must_not_be_an_input(chain_model, chains, class_model, table):

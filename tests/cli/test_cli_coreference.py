@@ -112,7 +112,7 @@ BEGIN = "#begin document (a); part 000\n"
     ("text", "message"),
     [
         ("", "bad.conll"),
-        ("a\t0\t0\tAnna\tX\t(1)\n", "before any document"),
+        ("a\t0\t0\tAnna\tX\t(1)\n", "#begin document"),
         (BEGIN + "a\t0\t0\tAnna\tX\t(1\n\n#end document\n", "bad.conll, line 2: "),
         (BEGIN + "a\t0\t0\tAnna\tX\t1)\n\n#end document\n", "bad.conll, line 2: "),
         (BEGIN + "a\t0\t0\tAnna\tX\t(1)|(2)\n\n#end document\n", "bad.conll, line 2: "),
@@ -198,4 +198,4 @@ def test_sub_folders_are_named(model, tmp_path):
     write_documents(folder / "a.conll", 1)
     for args in (("train", "coreference"), ("predict", model), ("evaluate", model)):
         message = fail(*args, tmp_path / "corpus")
-        assert message.endswith(f"sub-folders are not read, so give one that holds some: {folder}")
+        assert f"Folders with documents: {folder}" in message

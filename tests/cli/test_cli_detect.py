@@ -431,9 +431,9 @@ def test_other_kinds_leave_nothing_out(kind):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "found no label; expected the header file,label"),
-        ("file;label\np0.png;cross\n", "the header has semicolons; expected commas"),
-        ("name,label\np0.png,cross\n", "found the column 'name'"),
+        ("", "expected the header file,label"),
+        ("file;label\np0.png;cross\n", "expected commas"),
+        ("name,label\np0.png,cross\n", "got 'name'"),
     ],
 )
 def test_tables_with_mistakes(content, message, data, tmp_path, untrained):
@@ -480,7 +480,7 @@ def test_one_class_only(data, tmp_path, untrained):
 def test_annotations_of_other_images(data, tmp_path, untrained):
     folder = voc_folder(tmp_path / "voc", read_rows(data[1]), size=(640, 480))
     said, _ = last(*train((data[0], folder), tmp_path))
-    assert "p0.png is said to have 640 × 480 pixels; expected 64 × 48" in said[0]
+    assert "got (640, 480)" in said[0]
 
 
 def test_hostile_labels(data, tmp_path, untrained):

@@ -260,7 +260,7 @@ NODE = {"features": {"a": 1}, "label": "cat"}
             "types 'node' and 't' join 2 and 9000000 states, which makes 18000000 pairs; expected at most 10000000",
         ),
         ([{"nodes": [NODE]}], ["--restarts", 2], "--restarts must be left out if every node"),
-        ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "the nodes have no features"),
+        ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "DATA must be graphs with features of nodes"),
         ([{"nodes": [NODE, {**NODE, "label": "dog"}]}], ["-C", "0"], "C must be"),
     ],
 )

@@ -181,7 +181,7 @@ def test_fewer_held_out_samples_than_k(train, tmp_path):
         ("1 1:1\n2 2:1 1:1\n", [], "{data}, line 2: "),
         ("1 1:1\n2 0:1\n", [], "{data}, line 2: "),
         ("1:1\n", [], "{data}, line 1: "),
-        ("", [], "found no line with a label"),
+        ("", [], "got no label"),
         ("1 1:1\n2 1:2\n", ["-C", 0], "-C must be a finite number above 0"),
         ("1 1:1\n2 1:2\n", ["--tol", -1], "--tol must be"),
         ("1 1:1\n2 1:2\n", ["--bias", "nan"], "bias must be a finite number"),

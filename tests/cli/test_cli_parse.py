@@ -189,7 +189,7 @@ def test_lemmas_and_latin_1(tmp_path):
     run("train", "parse", data, "--lemmas", "--encoding", "latin-1", "-o", out, "--quiet")
     assert json.loads(run("evaluate", out, data, "--json").stdout)["f1"] == 1.0
     assert run("predict", out, data).stdout.splitlines()[0] == "(S (N él) (V ve))"
-    assert "is not UTF-8" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
+    assert "expected UTF-8" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
     unasked = fail("train", "parse", data, "--encoding", "latin-1", "-o", tmp_path / "other")
     assert "lemmas" in unasked
 

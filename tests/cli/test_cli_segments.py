@@ -88,8 +88,8 @@ def test_the_longest_span_is_a_limit(data, tmp_path):
             "expected another label, as this one.*got a span with the label 'O'",
         ),
         ('{"tokens": ["a"], "spans": [[0, 1, null]]}', "expected some spans with labels.*got none"),
-        ('{"tokens": "a", "spans": []}', "expected tokens and spans .first, stop, label.: correct it"),
-        ('{"tokens": ["a"]', "the line is not JSON"),
+        ('{"tokens": "a", "spans": []}', "bad.jsonl, line 1: expected"),
+        ('{"tokens": ["a"]', "bad.jsonl, line 1: expected"),
         ("", "expected sentences, one per line.*got none"),
     ],
 )
