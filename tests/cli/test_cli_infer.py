@@ -267,4 +267,4 @@ def test_bad_requests(model, tmp_path):
         assert message in fail("infer", *args)
     assert "--task must be one of PR, MAR, MAP, MMAP, got ZETA" in run("infer", model, "--task", "ZETA", code=2).stderr
     model.write_text(model.read_text()[:40])
-    assert f"{model}:1: the file ends" in fail("infer", model, "--task", "PR")
+    assert f"{model}, line 1: " in fail("infer", model, "--task", "PR")
