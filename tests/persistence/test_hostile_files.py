@@ -375,7 +375,7 @@ def test_states_that_share_rows_have_a_number():
     task = LatentMulticlass(n_states=2, weights="state")
     task.learn(np.eye(3), ["a", "b", "a"])
     assert task.state()["shared"]
-    with pytest.raises(InputError, match="their number is missing"):
+    with pytest.raises(InputError, match=r"`state\['n_states'\]` must be an integer if states share rows"):
         LatentMulticlass(n_states=2, weights="state").restore({**task.state(), "n_states": None})
 
 
@@ -423,5 +423,5 @@ def test_a_kernel_that_is_none_is_refused(tmp_path):
 def test_offsets_that_wrap_around_are_refused():
     # Each difference of these is at least 0 in 64 bits.
     offsets = np.array([0, 2**63 - 1, -(2**63), -1, 5])
-    with pytest.raises(InputError, match="do not lead from 0 to 5"):
+    with pytest.raises(InputError, match=r"`arrays\['at'\]` must be offsets from 0 to 5 in steps of at least 0"):
         PackedArrays({"at": offsets}).pointers("at", 5)

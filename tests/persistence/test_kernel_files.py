@@ -154,7 +154,7 @@ def test_bad_inputs_are_refused():
         latent.complete(VIEWS, None)
     broken = VIEWS.copy()
     broken[3, 1, 0] = np.inf
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match=r"`X\[3\]` must be finite, got inf at row 1, column 0"):
         latent.predict(broken)
 
 

@@ -469,7 +469,7 @@ def test_foreign_json(folder, text):
         ("estimator", "BaseEstimator", "unknown estimator"),
         ("params", [], "the folder of a latentstruct model"),
         ("state", {"$dict": [["labels", ["a"]]]}, "the description of a model"),
-        ("state", {"$dict": [["labels", ["N", "N"]], ["n_inputs", 2]]}, "labels must be distinct"),
+        ("state", {"$dict": [["labels", ["N", "N"]], ["n_inputs", 2]]}, "`labels` must be distinct"),
         ("state", {"$dict": [["labels", [["N"]]], ["n_inputs", 2]]}, "the description of a model"),
         ("state", {"$dict": [["labels", ["N", "V"]], ["n_inputs", "two"]]}, "the description of a model"),
         ("state", {"$dict": [["labels", ["N", "V"]], ["n_inputs", {"$float": "inf"}]]}, "the description of a model"),

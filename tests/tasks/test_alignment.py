@@ -256,12 +256,12 @@ def test_sums_that_need_too_much_room_are_refused(monkeypatch):
     task, batch = learned(Alignment(alphabet=LETTERS), X, Y)
     w, soft = np.zeros(task.n_features), Temperature(1.0, 0.0)
     monkeypatch.setattr(module, "MOST_POOLED_CELLS", 12)
-    with pytest.raises(InputError, match="the marginals of 2 pairs have 18 numbers"):
+    with pytest.raises(InputError, match="`batch` must be pairs with at most 12 marginals"):
         task.marginals(batch, w, soft)
     assert [len(one) for one in task.confidence(batch, w, soft, Y)] == [1, 1]
     monkeypatch.setattr(module, "MOST_POOLED_CELLS", 11)
     for sum_up in (task.planes, lambda *args: task.total(*args, np.ones(2))):
-        with pytest.raises(InputError, match="pair 1 has 4 and 3 letters; expected a product of at most 11"):
+        with pytest.raises(InputError, match=r"`X\[1\]` must be sequences with a product of lengths of at"):
             sum_up(batch, w, "free", soft)
     assert len(task.align(batch, w)) == 2
 
@@ -514,8 +514,8 @@ GOOD_X, GOOD_Y = [("ACD", "AC")], [[(0, 0), (1, 1)]]
 @pytest.mark.parametrize(
     ("X", "words"),
     [
-        ([("AC1", "AC")], ("sequence a of pair 0", "'1' at position 2")),
-        ([("ACD", "AU")], ("sequence b of pair 0", "'U' at position 1", "alphabet=")),
+        ([("AC1", "AC")], ("`X[0][0].letters`", "'1' at position 2")),
+        ([("ACD", "AU")], ("`X[0][1].letters`", "'U' at position 1", "`alphabet`")),
         ([("ACD", "AC\u00df")], ("'\u00df' at position 2",)),
         ([("ACD", "")], ("`X[0][1]` must be at least one letter",)),
         ([("ACD", 3)], ("`X[0][1]` must be a string", "got 3")),
@@ -525,8 +525,8 @@ GOOD_X, GOOD_Y = [("ACD", "AC")], [[(0, 0), (1, 1)]]
         ([(SequenceTracks("ACD", None, "bbbb"), "AC")], ("`X[0][0].accessibility`", "got 4 letters")),
         ([(SequenceTracks("ACD", profile=np.ones((2, 20))), "AC")], ("`X[0][0].profile`", "got shape (2, 20)")),
         ([(SequenceTracks("ACD", profile=np.full((3, 20), np.nan)), "AC")], ("`X[0][0].profile`", "NaN")),
-        ([(SequenceTracks("ACD", "HHH"), "AC")], ("sequence b of pair 0 has no structure",)),
-        ([], ("X is empty",)),
+        ([(SequenceTracks("ACD", "HHH"), "AC")], ("`X[0][1].structure` must be a string", "got None")),
+        ([], ("`X` must be at least one example",)),
     ],
 )
 def test_bad_sequences_are_named(X, words):
@@ -548,7 +548,7 @@ def test_bad_sequences_are_named(X, words):
         ([(0.5, 1.0)], ("float64",)),
         ([(0, 1, 2)], ("shape (1, 3)",)),
         ([(0, 1), (2,)], ("`Y[0]`", "rows of different lengths")),
-        ([], ("none of the 1 alignments in Y has a match",)),
+        ([], ("`Y`", "at least one match")),
     ],
 )
 def test_bad_alignments_are_named(y, words):
@@ -561,9 +561,9 @@ def test_bad_alignments_are_named(y, words):
     ("parameters", "words"),
     [
         ({"features": "simpel"}, ("`features` must be 'simple', 'anova2'", "got 'simpel'")),
-        ({"features": "anova2"}, ("combines 2 tracks", "have 1 (letters)", "derived=True")),
-        ({"features": "tensor"}, ("combines 3 tracks",)),
-        ({"features": "profile"}, ("needs a profile",)),
+        ({"features": "anova2"}, ("`features`", "at most 1 tracks (letters)", "`derived`")),
+        ({"features": "tensor"}, ("at most 1 tracks", "got 'tensor'")),
+        ({"features": "profile"}, ("`features`", "without profiles")),
         ({"mode": "semi"}, ("`mode` must be 'local' or 'global'", "got 'semi'")),
         ({"tolerance": -1}, ("`tolerance` must be an integer", "got -1")),
         ({"tolerance": 1.5}, ("`tolerance` must be an integer", "got 1.5")),
@@ -583,15 +583,16 @@ def test_bad_parameters_are_named(parameters, words):
 def test_bad_matrices_latents_and_temperatures_are_named(monkeypatch):
     task, batch = learned(Alignment(partial=True), GOOD_X, GOOD_Y)
     size = len(AMINO_ACIDS)
-    for matrix, costs, words in (
-        (("ACD", np.eye(3)), (1.0, 1.0), "'R'"),
-        ((AMINO_ACIDS, np.eye(3)), (1.0, 1.0), "shape (3, 3) for 23 letters"),
-        ((AMINO_ACIDS, np.triu(np.ones((size, size)))), (1.0, 1.0), "not symmetric"),
-        ((AMINO_ACIDS, np.eye(size)), (np.inf, 1.0), "gap costs must be finite"),
+    for matrix, costs, name, expected in (
+        (("ACD", np.eye(3)), (1.0, 1.0), "alphabet", "letters 'ACD'"),
+        ((AMINO_ACIDS, np.eye(3)), (1.0, 1.0), "matrix[1]", "shape (23, 23)"),
+        ((AMINO_ACIDS, np.triu(np.ones((size, size)))), (1.0, 1.0), "matrix[1]", "symmetric"),
+        ((AMINO_ACIDS, np.eye(size)), (np.inf, 1.0), "gap_open", "finite"),
+        ((AMINO_ACIDS, np.eye(size)), (1.0, np.nan), "gap_extend", "finite"),
     ):
-        with pytest.raises(InputError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        with raises(name, expected=expected):
             task.fixed_weights(matrix, *costs)
-    with pytest.raises(InputError, match=r"latent 0 lacks the match \(1, 1\)"):
+    with raises("latents[0]", got="without (1, 1)", expected="all matches of `Y[0]`"):
         task.completion_planes(batch, [[(0, 0)]])
     w = np.zeros(task.n_features)
     with raises("temperature", expected="the same for outputs and latents"):
@@ -601,7 +602,7 @@ def test_bad_matrices_latents_and_temperatures_are_named(monkeypatch):
     with pytest.raises(InputError, match="without true outputs"):
         task.planes(task.prepare(GOOD_X), w, "augmented", HARD)
     monkeypatch.setattr(module, "MOST_CELLS", 5)
-    with pytest.raises(InputError, match="pair 0 has 3 and 2 letters"):
+    with raises("X[0]", got="3 and 2 letters", expected="at most 5"):
         task.prepare(GOOD_X)
 
 

@@ -276,9 +276,9 @@ def test_wrong_forests_are_refused():
     task = Coreference()
     batch = labelled_batch(task, ["a", "a", "a", "b"])
     wrong = {
-        "links the items 0 and 3 of different clusters": [[0, 1], [0, 3]],
-        "has 1 edges or a circle; expected 2": [[0, 1]],
-        "has 2 edges or a circle": [[0, 1], [1, 0]],
+        r"`latents\[0\]` must be edges between items of the same cluster": [[0, 1], [0, 3]],
+        r"`latents\[0\]` must be 2 edges, a spanning tree of each cluster": [[0, 1]],
+        r"`latents\[0\]` must be 2 edges, a spanning tree of each cluster": [[0, 1], [1, 0]],
         "no pair of different items from 0 to 3": [[0, 1], [2, 2]],
         r"has shape \(2,\)": [0, 1],
         "type float64": [[0.0, 1.0], [1.0, 2.0]],
@@ -300,16 +300,16 @@ TASKS = (Coreference(), CorrelationClustering())
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        ([ONE], [[0, 0, 1]], r"Y\[0\] has 3 labels, but X\[0\] has pairs of 2 items"),
-        ([np.ones((2, 2))], [[0, 0]], r"X\[0\] has 2 rows; expected m\(m − 1\)/2"),
-        ([ONE, np.ones((1, 3))], [[0, 0], [0, 1]], r"X\[1\] has 3 features but the model has 2"),
-        ([ONE], [[0, 0], [0, 1]], "X has 1 examples but Y has 2 outputs"),
+        ([ONE], [[0, 0, 1]], r"`Y\[0\]` must be a sequence of 2 labels, got 3 labels"),
+        ([np.ones((2, 2))], [[0, 0]], r"`X\[0\]` must be m\(m − 1\)/2 rows, one per pair of m items in"),
+        ([ONE, np.ones((1, 3))], [[0, 0], [0, 1]], r"`X\[1\]` must be rows with 2 features, as in training"),
+        ([ONE], [[0, 0], [0, 1]], "`Y` must be a sequence of 1 outputs, got 2 outputs"),
         ([ONE], [[]], r"`Y\[0\]` must be a sequence of at least one cluster label"),
         ([ONE], ["ab"], r"`Y\[0\]` must be a sequence of at least one cluster label"),
         ([ONE], [[[0], [1]]], r"`Y\[0\]` must be hashable cluster labels"),
         ([ONE], [[0.0, np.nan]], r"`Y\[0\]` must be cluster labels that are equal to themselves"),
-        ([np.full((1, 2), np.inf)], [[0, 1]], r"X\[0\] has a value that is not finite"),
-        ([], [], "X is empty"),
+        ([np.full((1, 2), np.inf)], [[0, 1]], r"`X\[0\]` must be finite, got inf at row 0, column 0"),
+        ([], [], "`X` must be at least one example, got none"),
     ],
 )
 def test_bad_documents(task, X, Y, message):

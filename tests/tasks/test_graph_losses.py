@@ -223,13 +223,13 @@ def test_hidden_nodes_must_not_touch():
     X, Y = [pair_of_hidden_nodes()], [["a", -1, -1]]
     task = Graph(labels=["a", "b"], hidden={"h": 2}, hidden_loss=1.0)
     task.learn(X, Y)
-    with pytest.raises(InputError, match=r"X\[0\] has an edge between the nodes 1 and 2.*known labels only"):
+    with pytest.raises(InputError, match=r"`X\[0\]\.edges` must be edges with at least one known label for a"):
         task.latent_sites(task.prepare(X, Y))
     known = GraphInput(np.ones((3, 1)), np.array([[0, 1], [1, 2]]))
     task = Graph(labels=["a", "b"], hidden_loss=1.0)
     task.learn([known, known], [["a", "b", -1], ["a", -1, -1]])
     batch = task.prepare([known, known], [["a", "b", -1], ["a", -1, -1]])
-    with pytest.raises(InputError, match=r"X\[1\] has an edge between the nodes 1 and 2"):
+    with pytest.raises(InputError, match=r"`X\[1\]\.edges` must be edges with at least one known label for a"):
         task.latent_sites(batch)
     assert task.latent_sites(task.prepare([known], [["a", -1, "b"]])).offsets.tolist() == [0, 2]
 
@@ -254,13 +254,13 @@ def test_latent_loss_wants_labels_and_whole_assignments():
     task.learn([graph], [["a", -1]])
     batch = task.prepare([graph], [["a", -1]])
     assert task.latent_losses(batch, [["a", 1]], [["b", -1]], [["b", 0]]).tolist() == [1.5]
-    with pytest.raises(InputError, match=r"Y_pred\[0\] has -1 \(unknown\) at node 0"):
+    with pytest.raises(InputError, match=r"`Y_pred\[0\]\[0\]` must be a label where the true label is known"):
         task.latent_losses(batch, [["a", 1]], [[-1, -1]], [["b", 0]])
-    with pytest.raises(InputError, match=r"H_true\[0\] has 2 at node 1 of the hidden type 'h'"):
+    with pytest.raises(InputError, match=r"`H_true\[0\]\[1\]` must be a state from 0 to 1 for a hidden node"):
         task.latent_losses(batch, [["a", 2]], [["a", -1]], [["b", 0]])
-    with pytest.raises(InputError, match=r"latents\[0\] has 5 at node 1"):
+    with pytest.raises(InputError, match=r"`latents\[0\]\[1\]` must be a state from 0 to 1 for a hidden node"):
         task.point_distribution(batch, [["a", 5]])
-    with pytest.raises(InputError, match="0 latents are given; expected 1, one for each example"):
+    with pytest.raises(InputError, match="`latents` must be a sequence of 1 latents, got 0 latents"):
         task.latent_losses(batch, [], [["a", -1]], [["b", 0]])
 
 

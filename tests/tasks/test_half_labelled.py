@@ -502,8 +502,8 @@ def test_predictions_that_have_no_confidence():
     task.learn(TOKENS, HALF)
     batch, w = task.prepare(TOKENS), np.zeros(task.n_features)
     for predictions, message in (
-        ([["a", "a", "b"]], "predictions has 1 items; expected 2, one for each example"),
-        ([["a", "a"], ["b"]], r"predictions\[0\] has 2 labels but X\[0\] has 3 tokens"),
+        ([["a", "a", "b"]], "`predictions` must be a sequence of 2 items, got 1 items"),
+        ([["a", "a"], ["b"]], r"`predictions\[0\]` must be 3 labels, one per token"),
         ([["a", UNKNOWN, "b"], ["b"]], r"predictions have -1 \(unknown\), expected a label for each token"),
         ([["a", "c", "b"], ["b"]], "unknown label 'c'"),
     ):
@@ -514,13 +514,13 @@ def test_predictions_that_have_no_confidence():
 @pytest.mark.parametrize(
     ("latents", "message"),
     [
-        ([["a", "b", "b"]], "1 latents are given; expected 2, one for each example"),
-        ([["a", "b"], ["a"]], r"latents\[0\] has 2 labels but X\[0\] has 3 tokens"),
-        ([["a", "b", "a"], ["a"]], r"latents\[0\] has 'a' at token 2, expected the known label 'b': give a whole"),
-        ([["a", "b", "b"], [UNKNOWN]], r"latents\[1\] has -1 at token 0, expected one of the labels: give a whole"),
-        ([[UNKNOWN, "b", "b"], ["a"]], r"latents\[0\] has -1 at token 0, expected the known label 'a'"),
-        ([["a", "c", "b"], ["a"]], "unknown label 'c': the known labels are 'a', 'b'"),
-        ([["a", "b", "b"], "a"], r"latents\[1\] must be a sequence of labels"),
+        ([["a", "b", "b"]], "`latents` must be a sequence of 2 latents, got 1 latents"),
+        ([["a", "b"], ["a"]], r"`latents\[0\]` must be 3 labels, one per token"),
+        ([["a", "b", "a"], ["a"]], r"`latents\[0\]\[2\]` must be the known label 'b', got 'a'"),
+        ([["a", "b", "b"], [UNKNOWN]], r"`latents\[1\]\[0\]` must be one of the labels, got -1"),
+        ([[UNKNOWN, "b", "b"], ["a"]], r"`latents\[0\]\[0\]` must be the known label 'a', got -1"),
+        ([["a", "c", "b"], ["a"]], r"`latents\[0\]\[1\]` must be one of the known labels 'a', 'b'"),
+        ([["a", "b", "b"], "a"], r"`latents\[1\]` must be a list of labels, one per token"),
     ],
 )
 def test_latents_that_do_not_fit(latents, message):
@@ -530,9 +530,9 @@ def test_latents_that_do_not_fit(latents, message):
 
 def test_labels_that_are_needed_or_wrong():
     for parameters in ({}, {"labels": ["a", "b"]}):
-        with pytest.raises(InputError, match=r"all labels are -1 .* expected at least one known"):
+        with pytest.raises(InputError, match="`Y` must be labels with at least one known label"):
             LatentSSVM(Chain(**parameters)).fit(TOKENS, [[UNKNOWN] * 3, [UNKNOWN]])
-    with pytest.raises(InputError, match="labels has -1, which marks unknown ones"):
+    with pytest.raises(InputError, match="`labels` must be different from -1, which marks unknown"):
         Chain(labels=["a", "b", UNKNOWN]).learn(TOKENS, HALF)
     with pytest.raises(InputError, match="unknown label 'b': the known labels are 'a'"):
         Chain(labels=["a"]).learn(TOKENS, HALF)

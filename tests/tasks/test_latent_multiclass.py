@@ -191,24 +191,24 @@ ROWS = np.ones((2, 3))
 @pytest.mark.parametrize(
     ("task", "X", "message"),
     [
-        (LatentMulticlass(), ROWS, r"X has one row an example.*weights='class' and n_states=None"),
-        (LatentMulticlass(weights="state"), ROWS, "needs weights='state' and n_states"),
-        (LatentMulticlass(n_states=2), ROWS, "needs weights='state' and n_states"),
-        (LatentMulticlass(), sparse.csr_array(ROWS), "X has one row an example"),
-        (LatentMulticlass(), [np.ones((2, 3)), np.ones((0, 3))], "example 1 of X has 0 states, expected at least one"),
-        (LatentMulticlass(), [np.ones((2, 3)), np.ones((2, 4))], "example 1 of X has 4 features, but example 0 has 3"),
-        (LatentMulticlass(), [[[1.0], [1.0, 2.0]], [[1.0]]], "example 0 of X must be a numeric matrix"),
-        (LatentMulticlass(weights="state", states=[[1], [1, 1]]), np.ones((2, 2, 3)), "rows differ"),
-        (LatentMulticlass(n_states=3), np.ones((2, 4, 3)), "example 0 of X has 4 states, expected 3"),
-        (LatentMulticlass(weights="state"), [np.ones((2, 3)), np.ones((3, 3))], "example 1 of X has 3 states"),
-        (LatentMulticlass(), np.full((2, 4, 3), np.nan), "example 0 of X has a value that is not finite"),
-        (LatentMulticlass(), np.ones((2, 2, 2, 2)), "example 0 of X must have two dimensions"),
+        (LatentMulticlass(), ROWS, r"`X` must be an array of shape \(n, H, d\), one row per"),
+        (LatentMulticlass(weights="state"), ROWS, r"`X` must be an array of shape \(n, H, d\), one row per"),
+        (LatentMulticlass(n_states=2), ROWS, r"`X` must be an array of shape \(n, H, d\), one row per"),
+        (LatentMulticlass(), sparse.csr_array(ROWS), r"`X` must be an array of shape \(n, H, d\), one row per"),
+        (LatentMulticlass(), [np.ones((2, 3)), np.ones((0, 3))], r"`X\[1\]` must be at least one row, got 0 rows"),
+        (LatentMulticlass(), [np.ones((2, 3)), np.ones((2, 4))], r"`X\[1\]` must be rows with 3 features"),
+        (LatentMulticlass(), [[[1.0], [1.0, 2.0]], [[1.0]]], r"`X\[0\]` must be a matrix of real numbers"),
+        (LatentMulticlass(weights="state", states=[[1], [1, 1]]), np.ones((2, 2, 3)), "`states` must be an array"),
+        (LatentMulticlass(n_states=3), np.ones((2, 4, 3)), r"`X\[0\]` must be 3 rows, one per state, got 4 rows"),
+        (LatentMulticlass(weights="state"), [np.ones((2, 3)), np.ones((3, 3))], r"`X\[1\]` must be 2 rows, one per"),
+        (LatentMulticlass(), np.full((2, 4, 3), np.nan), r"`X\[0\]` must be finite, got nan at row 0, column 0"),
+        (LatentMulticlass(), np.ones((2, 2, 2, 2)), r"`X\[0\]` must be two-dimensional \(items, features\)"),
         (LatentMulticlass(weights="both"), np.ones((2, 4, 3)), "`weights` must be 'class' or 'state', got 'both'"),
         (LatentMulticlass(n_states=0), np.ones((2, 4, 3)), "`n_states` must be an integer from 1 to 1000000"),
         (LatentMulticlass(n_states=2.5), np.ones((2, 4, 3)), "`n_states` must be an integer from 1 to 1000000"),
         (LatentMulticlass(bias=np.inf), np.ones((2, 4, 3)), "`bias` must be a finite number, 0 for none, got inf"),
-        (LatentMulticlass(labels=["a"]), np.ones((2, 4, 3)), "unknown label 'b'"),
-        (LatentMulticlass(costs=np.ones((3, 3))), np.ones((2, 4, 3)), "costs must have shape"),
+        (LatentMulticlass(labels=["a"]), np.ones((2, 4, 3)), "`label` must be one of the known labels 'a'"),
+        (LatentMulticlass(costs=np.ones((3, 3))), np.ones((2, 4, 3)), r"`costs` must be an array of shape \(2, 2\)"),
     ],
 )
 def test_bad_data(task, X, message):
@@ -219,9 +219,9 @@ def test_bad_data(task, X, message):
 def test_prediction_needs_the_form_of_training():
     task = LatentMulticlass(weights="state")
     task.learn(np.ones((2, 4, 3)), ["a", "b"])
-    with pytest.raises(InputError, match="X has 5 features but the model has 3"):
+    with pytest.raises(InputError, match="`X` must be rows with 3 features, as in training"):
         task.prepare(np.ones((2, 4, 5)))
-    with pytest.raises(InputError, match="X has 2 rows an example, but the model was trained with 4 rows an example"):
+    with pytest.raises(InputError, match="`X` must be an input with 4 rows per example, as in"):
         task.prepare(np.ones((2, 2, 3)))
     with pytest.raises(InputError, match="unknown label 'z'"):
         task.prepare(np.ones((2, 4, 3)), ["a", "z"])
@@ -237,11 +237,11 @@ def test_prediction_needs_the_form_of_training():
 @pytest.mark.parametrize(
     ("latents", "message"),
     [
-        ([0], "1 latents are given; expected 2, one for each example"),
-        ([0, 4], "the latent of example 1 is 4; expected a state from 0 to 3"),
-        ([-1, 0], "the latent of example 0 is -1"),
-        ([0.0, 1.0], "latents must be 2 state numbers"),
-        ([[0], [1]], r"found int64 of shape \(2, 1\)"),
+        ([0], "`latents` must be a sequence of 2 latents, got 1 latents"),
+        ([0, 4], r"`latents\[1\]` must be a state from 0 to 3, got 4"),
+        ([-1, 0], r"`latents\[0\]` must be a state from 0 to 3, got -1"),
+        ([0.0, 1.0], "`latents` must be 2 integers, the index of a state per example"),
+        ([[0], [1]], "`latents` must be 2 integers, the index of a state per example"),
     ],
 )
 def test_bad_states(latents, message):

@@ -220,7 +220,7 @@ def test_state_is_restored():
     other = Motif(3, 1)
     other.restore(task.state())
     assert other.n_features == task.n_features == 12 + 16
-    with pytest.raises(InputError, match="the state has 28 features, but width 4"):
+    with pytest.raises(InputError, match="`state` must be a state with 32 features, as given by"):
         Motif(4, 1).restore(task.state())
 
 
@@ -245,21 +245,21 @@ def test_bad_parameters(parameters, message):
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        (["ACGT", "ACXT"], [1, -1], r"sequence 1 has 'X' at position 2; expected the letters ACGTN .*: replace"),
-        (["ACGT", "ACG€"], [1, -1], r"sequence 1 has '€' at position 3"),
-        (["ACGU", "ACGT"], [1, -1], r"sequence 0 has 'U' at position 3"),
-        (["ACGT", b"ACGT"], [1, -1], "sequence 1 is of type bytes; expected a string"),
-        ("ACGT", [1, -1, 1, -1], "X is one string; expected a collection"),
-        (["ACGT", "AC"], [1, -1], r"sequence 1 \(2 letters\) has no 3 letters in a row without N; .* smaller width"),
-        (["ACGT", "ACNNACNG"], [1, -1], r"sequence 1 \(8 letters\) has no 3 letters"),
-        (["", "ACGT"], [1, -1], r"sequence 0 \(0 letters\) has no 3 letters"),
-        (["ACGT", "ACGT"], [1, 2], r"label 1 is 2; expected \+1 and -1, 1 and 0, or True and False: relabel"),
-        (["ACGT", "ACGT", "ACGT"], [1, 0, -1], "negative labels are spelled both 0 and -1"),
-        (["ACGT", "ACGT"], [1, "-"], "label 1 is '-'"),
-        (["ACGT", "ACGT"], [1, 1], "all 2 sequences are positive; expected some that are negative"),
-        (["ACGT", "ACGT"], [False, False], "all 2 sequences are negative; expected some that are positive"),
-        ([], [], "X is empty"),
-        (["ACGT"], [1, -1], "X has 1 examples but Y has 2"),
+        (["ACGT", "ACXT"], [1, -1], r"`X\[1\]` must be a string of the letters ACGTN"),
+        (["ACGT", "ACG€"], [1, -1], r"`X\[1\]` must be a string of the letters ACGTN"),
+        (["ACGU", "ACGT"], [1, -1], r"`X\[0\]` must be a string of the letters ACGTN"),
+        (["ACGT", b"ACGT"], [1, -1], r"`X\[1\]` must be a string of the letters ACGTN, got b'ACGT'"),
+        ("ACGT", [1, -1, 1, -1], "`X` must be a list of strings, got 'ACGT'"),
+        (["ACGT", "AC"], [1, -1], r"`X\[1\]` must be a sequence with at least 3 letters in a row"),
+        (["ACGT", "ACNNACNG"], [1, -1], r"`X\[1\]` must be a sequence with at least 3 letters in a row"),
+        (["", "ACGT"], [1, -1], r"`X\[0\]` must be a sequence with at least 3 letters in a row"),
+        (["ACGT", "ACGT"], [1, 2], r"`Y\[1\]` must be a label: 1 or -1, 1 or 0, or True or False"),
+        (["ACGT", "ACGT", "ACGT"], [1, 0, -1], "`Y` must be labels where negative ones are either 0 or"),
+        (["ACGT", "ACGT"], [1, "-"], r"`Y\[1\]` must be a label: 1 or -1, 1 or 0, or True or False"),
+        (["ACGT", "ACGT"], [1, 1], "`Y` must be positive and negative"),
+        (["ACGT", "ACGT"], [False, False], "`Y` must be positive and negative"),
+        ([], [], "`X` must be at least one example, got none"),
+        (["ACGT"], [1, -1], "`Y` must be a sequence of 1 outputs, got 2 outputs"),
     ],
 )
 def test_bad_examples(X, Y, message):
@@ -271,17 +271,17 @@ def test_bad_examples(X, Y, message):
 @pytest.mark.parametrize(
     ("strands", "latents", "message"),
     [
-        (1, [(0, 1)], "1 latents are given; expected 2, one for each example"),
-        (1, [None, None], "latent 0 is None; expected"),
-        (1, [(0, 1), (0, 1)], r"latent 1 is \(0, 1\), but sequence 1 is negative: give None"),
-        (1, [(0, -1), None], r"latent 0 is \(0, -1\); .* strand \+1, because strands is 1"),
-        (2, [(0, 0), None], r"latent 0 is \(0, 0\); .* strand \+1 or -1"),
-        (2, [(0.5, 1), None], r"latent 0 is \(0\.5, 1\); .* integers"),
-        (2, [7, None], "latent 0 is 7"),
-        (2, [(float("nan"), 1), None], r"latent 0 is \(nan, 1\)"),
-        (2, [(-1, 1), None], r"latent 0 starts at -1, but .* give a start from 0 to 5"),
-        (2, [(6, 1), None], "latent 0 starts at 6, but"),
-        (2, [(2, 1), None], r"latent 0 starts at 2, but sequence 0 \(8 letters\) has no window of 3 letters without N"),
+        (1, [(0, 1)], "`latents` must be a sequence of 2 latents, got 1 latents"),
+        (1, [None, None], r"`latents\[0\]` must be two integers \(start, strand\) with strand 1"),
+        (1, [(0, 1), (0, 1)], r"`latents\[1\]` must be None for a negative sequence, got \(0, 1\)"),
+        (1, [(0, -1), None], r"`latents\[0\]` must be two integers \(start, strand\) with strand 1"),
+        (2, [(0, 0), None], r"`latents\[0\]` must be two integers \(start, strand\) with strand 1"),
+        (2, [(0.5, 1), None], r"`latents\[0\]` must be two integers \(start, strand\) with strand 1"),
+        (2, [7, None], r"`latents\[0\]` must be two integers \(start, strand\) with strand 1"),
+        (2, [(float("nan"), 1), None], r"`latents\[0\]` must be two integers \(start, strand\) with strand 1"),
+        (2, [(-1, 1), None], r"`latents\[0\]` must be a window without N that starts at a position"),
+        (2, [(6, 1), None], r"`latents\[0\]` must be a window without N that starts at a position"),
+        (2, [(2, 1), None], r"`latents\[0\]` must be a window without N that starts at a position"),
     ],
 )
 def test_bad_latents(strands, latents, message):
@@ -308,7 +308,7 @@ def test_what_needs_labels_says_so():
     ):
         with raises("mode", hint="Prepare the batch with `Y`"):
             ask()
-    with pytest.raises(InputError, match="Y_true has 2 labels but Y_pred has 1"):
+    with pytest.raises(InputError, match="`Y_pred` must be a sequence of 2 labels, got 1 labels"):
         task.loss([1, -1], [1])
 
 
@@ -433,14 +433,14 @@ def test_sites_of_a_trained_motif(trained):
     with pytest.raises(TypeError):
         _ = named + 3
     assert find_sites(model, named)[0] == sites[0]._replace(sequence="a")
-    with pytest.raises(InputError, match="found 1 names; expected 2, one for each sequence"):
+    with pytest.raises(InputError, match="`names` must be a sequence of 2 names, got 1 names"):
         find_sites(model, planted.X[:2], ["a"])
 
 
 def test_sites_need_a_motif_model():
     model = LatentSSVM(Motif(3))
     model.task_, model.coef_ = "no task", np.zeros(3)
-    with pytest.raises(InputError, match="the model's task is str; expected a trained model of a Motif"):
+    with pytest.raises(InputError, match="`model` must be an estimator with a Motif task, such as"):
         find_sites(model, ["ACGT"])
 
 
@@ -478,13 +478,13 @@ def test_reverse_complement_is_its_own_inverse(sequence):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: site_matrix([]), "there are no sites"),
-        (lambda: site_matrix(["AC", "A"]), "site 1 has 1 letters and the first 2"),
-        (lambda: site_matrix(["AX"]), "site 0 is 'AX'; expected the letters ACGTN"),
-        (lambda: site_matrix(["AC"], 0.0), r"pseudocount is 0\.0; expected a number above 0"),
+        (lambda: site_matrix([]), "`site_sequences` must be at least one site, got none"),
+        (lambda: site_matrix(["AC", "A"]), r"`site_sequences\[1\]` must be as long as the first site"),
+        (lambda: site_matrix(["AX"]), r"`site_sequences\[0\]` must be a string of the letters ACGTN"),
+        (lambda: site_matrix(["AC"], 0.0), r"`pseudocount` must be a finite number above 0, got 0\.0"),
         (lambda: consensus([[0.5, 0.5]]), r"`matrix` must be an array of shape \(width, 4\)"),
         (lambda: consensus([[0.5, 0.5, 0.5, 0.5]]), "`matrix` must be rows of probabilities that"),
-        (lambda: consensus([["a", "b", "c", "d"]]), "matrix must be numbers"),
+        (lambda: consensus([["a", "b", "c", "d"]]), "`matrix` must be real numbers, got text such as 'a'"),
         (lambda: plot_logo([[0.25] * 4], background=[1, 0, 0, 0]), "`background` must be probabilities above 0"),
     ],
 )

@@ -272,10 +272,10 @@ def test_marginals_of_trained_models():
 
 def test_marginals_need_a_temperature():
     case = learned(Parsing(), BANK, tagged=False)
-    with pytest.raises(InputError, match="marginals need a temperature above 0"):
+    with pytest.raises(InputError, match=r"`temperature` must be above 0 for marginals, got 0\.0"):
         case.task.marginals(case.batch, np.zeros(case.task.n_features), Temperature())
     split = learned(Parsing(splits=2), BANK, tagged=False)
-    with pytest.raises(InputError, match="use equal ones"):
+    with pytest.raises(InputError, match="`temperature` must be the same for outputs and latents"):
         split.task.marginals(split.batch, np.zeros(split.task.n_features), Temperature(0.0, 1.0))
     with raises("temperature", expected="above 0 for probabilities"):
         StructuralSVM(Parsing(), max_rounds=200).fit(SENTENCES, BANK).marginals(SENTENCES)

@@ -205,31 +205,31 @@ def test_soft_maxima_are_refused_where_there_are_none():
     class HardSides(Sides):
         pool_completion = PartsTask.pool_completion
 
-    with pytest.raises(InputError, match=r"HardSides defines no pool_completion\(\).*LatentSSVM"):
+    with pytest.raises(InputError, match="`temperature` must be 0 because HardSides does not define"):
         HiddenCRF(HardSides()).fit([np.ones((1, 2, 3))], [(1,)])
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"parts": lambda self, x: x.reshape(-1, 4)[:, : 3 + len(x) % 2]}, "parts of example . have"),
-        ({"best": lambda self, x, scores: np.ones(1 + len(scores))}, r"best of example 0 returned shape .*expected"),
+        ({"parts": lambda self, x: x.reshape(-1, 4)[:, : 3 + len(x) % 2]}, "`parts of example 1` must be rows with 4"),
+        ({"best": lambda self, x, scores: np.ones(1 + len(scores))}, r"`Wrong\.best of example 0` must be an array of"),
         (
             {"best": lambda self, x, scores: ["a"] * len(scores)},
-            r"best of example 0 returned \['a'.*expected 9 numbers",
+            r"`Wrong\.best of example 0` must be 9 numbers, one per part",
         ),
         (
             {
                 "counts": lambda self, x, y: np.full(len(x) ** 2, np.nan),
                 "part_losses": lambda self, x, y: (0.0, np.zeros(len(x) ** 2)),
             },
-            "counts of example 0 returned numbers that are not finite",
+            r"`Wrong\.counts of example 0` must be finite, got NaN or infinity",
         ),
         (
             {"part_losses": lambda self, x, y: (np.inf, np.zeros(len(x) ** 2))},
-            "part_losses of example 0 returned inf; expected a finite number",
+            r"`Wrong\.part_losses of example 0` must be two values, first a finite number",
         ),
-        ({"part_losses": lambda self, x, y: (0.0, np.zeros(3))}, "part_losses of example 0 returned shape"),
+        ({"part_losses": lambda self, x, y: (0.0, np.zeros(3))}, r"`Wrong\.part_losses of example 0`"),
     ],
 )
 def test_functions_that_return_nonsense_are_named(wrong, message):
@@ -246,7 +246,7 @@ def test_a_latent_output_must_be_a_pair():
 
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(2, 2, 3)) for _ in range(2)], [(1, 0), (0, 1)]
-    with pytest.raises(InputError, match=r"Alone.output of example 0 returned 1; expected a pair \(y, h\)"):
+    with pytest.raises(InputError, match=r"`Alone\.output of example 0` must be a pair \(y, h\) because `latent` is"):
         LatentSSVM(Alone()).fit(X, Y).predict(X)
 
 
@@ -280,18 +280,18 @@ def test_training_with_listed_outputs():
         x[:, :, 2] = 1.0
     for make in (MarginalSSVM, MinEntropySSVM):
         assert make(ListedSides(), C=1.0).fit(X, Y).score(X, Y) > 0.5
-    with pytest.raises(InputError, match="alpha is 1"):
+    with pytest.raises(InputError, match="`alpha` must be different from 1 for ListedSides"):
         MinEntropySSVM(ListedSides(), alpha=1.0).fit(X, Y)
 
 
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        (lambda self, x: None, r"Wrong.outputs of example 0 must return a list of hashable outputs, got None"),
-        (lambda self, x: [[0]], r"must return a list of hashable outputs"),
-        (lambda self, x: [], "must return each output once and at least one"),
-        (lambda self, x: [(0,) * len(x)] * 2, "must return each output once"),
-        (lambda self, x: [(9,)], r"must contain the known output"),
+        (lambda self, x: None, r"`Wrong\.outputs of example 0` must be a list of hashable outputs, got None"),
+        (lambda self, x: [[0]], r"`Wrong\.outputs of example 0` must be a list of hashable outputs, got \[\[0\]\]"),
+        (lambda self, x: [], r"`Wrong\.outputs of example 0` must be a list of at least one output, without"),
+        (lambda self, x: [(0,) * len(x)] * 2, r"`Wrong\.outputs of example 0` must be a list of at least one output"),
+        (lambda self, x: [(9,)], r"`Wrong\.outputs of example 0` must be a list with the known output \(1, 1, 0\)"),
     ],
 )
 def test_wrong_lists_of_outputs_are_named(outputs, message):

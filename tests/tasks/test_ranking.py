@@ -208,16 +208,16 @@ def test_first_k_learns(tmp_path):
 @pytest.mark.parametrize(
     ("X", "Y", "message"),
     [
-        ([np.ones((2, 3))], [[0, 0]], "none of the 2 documents in Y is relevant"),
-        ([np.ones((2, 3))], [[0, 1, 1]], "query 0 has 2 documents but 3 grades"),
-        ([np.ones((2, 3)), np.ones((0, 3))], [[0, 1], []], r"X\[1\] must have at least one document"),
-        ([np.ones((2, 3)), np.ones((1, 2))], [[0, 1], [1]], r"X\[1\] has 2 features but the model has 3"),
-        ([np.full((2, 3), np.nan)], [[0, 1]], r"X\[0\] has a value that is not finite"),
-        ([np.ones((2, 3))], [[0, np.nan]], "the grades of query 0 contain NaN"),
-        ([np.ones((2, 3))], [["a", "b"]], "the grades of query 0 must be numbers"),
-        ([np.ones((2, 3))], [[[0, 1]]], r"the grades of query 0 must have one dimension.*\(1, 2\)"),
-        (np.ones((2, 3)), [0, 1], r"X\[0\] must have two dimensions"),
-        ([np.ones((2, 3))], [[0, 1], [1]], "X has 1 examples but Y has 2"),
+        ([np.ones((2, 3))], [[0, 0]], "`Y` must be grades with at least one relevant document"),
+        ([np.ones((2, 3))], [[0, 1, 1]], r"`Y\[0\]` must be an array of shape \(2,\)"),
+        ([np.ones((2, 3)), np.ones((0, 3))], [[0, 1], []], r"`X\[1\]` must be at least one document, got none"),
+        ([np.ones((2, 3)), np.ones((1, 2))], [[0, 1], [1]], r"`X\[1\]` must be rows with 3 features, as in training"),
+        ([np.full((2, 3), np.nan)], [[0, 1]], r"`X\[0\]` must be finite, got nan at row 0, column 0"),
+        ([np.ones((2, 3))], [[0, np.nan]], r"`Y\[0\]` must be finite, got NaN or infinity"),
+        ([np.ones((2, 3))], [["a", "b"]], r"`Y\[0\]` must be real numbers, got text such as 'a'"),
+        ([np.ones((2, 3))], [[[0, 1]]], r"`Y\[0\]` must be an array of shape \(2,\)"),
+        (np.ones((2, 3)), [0, 1], r"`X\[0\]` must be two-dimensional \(items, features\)"),
+        ([np.ones((2, 3))], [[0, 1], [1]], "`Y` must be a sequence of 1 outputs, got 2 outputs"),
     ],
 )
 @pytest.mark.parametrize("task", [PrecisionAtK(2), PairwiseRanking()])
@@ -239,14 +239,14 @@ def test_bad_k(k):
 @pytest.mark.parametrize(
     ("latents", "message"),
     [
-        ([[1, 0]], "1 latents are given; expected 2, one for each example"),
-        ([[1], [0, 1]], r"query 0 is \[1\]; expected 2 different positions from 0 to 2"),
+        ([[1, 0]], "`latents` must be a sequence of 2 latents, got 1 latents"),
+        ([[1], [0, 1]], r"`latents\[0\]` must be 2 different positions from 0 to 2"),
         ([[1, 1], [0, 1]], "2 different positions"),
         ([[1, 3], [0, 1]], "2 different positions"),
         ([[1, -1], [0, 1]], "2 different positions"),
         ([[0.0, 1.0], [0, 1]], "2 different positions"),
-        ([[0, 1], [0, 1]], "puts an irrelevant document before a relevant one"),
-        ([[0, 2], [0, 1]], "puts an irrelevant document before a relevant one"),
+        ([[0, 1], [0, 1]], r"`latents\[0\]` must be positions of relevant documents before all"),
+        ([[0, 2], [0, 1]], r"`latents\[0\]` must be positions of relevant documents before all"),
     ],
 )
 def test_bad_latents(latents, message):
@@ -266,9 +266,9 @@ def test_only_the_hard_max(task):
 
 
 def test_marks_and_scores_must_fit_the_grades():
-    with pytest.raises(InputError, match="query 0 has 2 grades but 3 marks"):
+    with pytest.raises(InputError, match=r"`Y_pred\[0\]` must be an array of shape \(2,\)"):
         PrecisionAtK(2).loss([[0, 1]], [[0, 1, 1]])
-    with pytest.raises(InputError, match="query 0 has 2 grades but 3 scores"):
+    with pytest.raises(InputError, match=r"`Y_pred\[0\]` must be an array of shape \(2,\)"):
         PairwiseRanking().loss([[0, 1]], [[0, 1, 1]])
 
 

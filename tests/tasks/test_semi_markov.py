@@ -225,7 +225,7 @@ def test_a_saved_model_predicts_the_same(tmp_path):
     ("Y", "message"),
     [
         ([[(0, 2, "a"), (1, 3, "b")]], "do not overlap"),
-        ([[(0, 4, "a")]], "has 3 tokens"),
+        ([[(0, 4, "a")]], r"`Y\[0\]` must be segments within the 3 tokens of the sequence"),
         ([[(2, 1, "a")]], "first < stop"),
         ([["a", "b", "a"]], "list of segments"),
         ([[(0, 3, "a")]], "at most 2"),
@@ -242,7 +242,7 @@ def test_latents_that_contradict_what_is_known_are_refused():
     good = [[(0, 2, "a"), (2, 3, "b")], [(0, 1, "b"), (1, 2, "a")]]
     LatentSSVM(SemiMarkov()).fit(X, Y, H=good)
     for wrong in ([(0, 1, "a"), (1, 3, "a")], [(0, 2, "b"), (2, 3, "b")], [(0, 2, "a")]):
-        with pytest.raises(InputError, match="does not agree with Y"):
+        with pytest.raises(InputError, match=r"`latents\[0\]` must be segments that cover the sequence and contain"):
             LatentSSVM(SemiMarkov()).fit(X, Y, H=[wrong, good[1]])
 
 

@@ -287,7 +287,7 @@ def test_groups_of_weights():
     np.testing.assert_array_equal(pruned.state_groups(), np.tile(5 * y + h, D + 1))
     views = LatentMulticlass()
     views.learn(np.ones((2, 3, 2)), [0, 1])
-    with pytest.raises(InputError, match=r"states share their weights \(weights='class'\).*use weights='state'"):
+    with pytest.raises(InputError, match="`weights` must be 'state' for groups of states, got 'class'"):
         views.state_groups()
 
 
@@ -325,7 +325,7 @@ def test_other_models_have_no_states():
     for model, name in ((plain, "Multiclass"), (views, "LatentMulticlass")):
         with raises("task", got=f"{name}()", expected="LatentMulticlass(weights='state')"):
             model.prune()
-    with pytest.raises(AttributeError, match="there is no vector_of_: it is for weights='state', after training"):
+    with pytest.raises(AttributeError, match="vector_of_ is only available"):
         views.task_.vector_of_  # noqa: B018
 
 
@@ -334,16 +334,14 @@ def test_pruned_inputs_in_the_wrong_form():
     pruned = model.prune(n_states=3, zeros="drop")
     needed = pruned.task_.needed_states_
     assert len(needed) < 4
-    with pytest.raises(
-        InputError, match=rf"example 0 of X has 4 states, expected 5, or the {len(needed)} that are need"
-    ):
+    with raises("X[0]", got="4 rows", expected=f"5 rows, or {len(needed)} rows"):
         pruned.predict(X[:, :4])
-    with pytest.raises(InputError, match="example 1 of X has 4 states"):
+    with pytest.raises(InputError, match=r"`X\[1\]` must be 5 rows, or 3 rows for the states \[1, 3, 4\]"):
         pruned.predict([X[0], X[1, :4]])
     broken = X.copy()
     broken[7, needed[-1], 1] = np.inf
     for given_X, place in ((broken, needed[-1]), (broken[:, needed], len(needed) - 1)):
-        message = f"example 7 of X has a value that is not finite at row {place}, column 1"
+        message = rf"`X\[7\]` must be finite, got inf at row {place}, column 1"
         with pytest.raises(InputError, match=message):
             pruned.predict(given_X)
         with pytest.raises(InputError, match=message):
@@ -358,15 +356,15 @@ def test_pruned_inputs_in_the_wrong_form():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"states": np.ones((2, 5), dtype=int)}, r"states must be whole numbers of shape \(3, 5\)"),
-        ({"states": np.ones((3, 5))}, r"found float64 of shape \(3, 5\)"),
-        ({"states": np.full((3, 5), 2)}, "states holds 2; expected 1"),
-        ({"states": np.full((3, 5), -2)}, "states holds -2; expected 1"),
-        ({"states": np.array([[1] * 5, [-1] * 5, [1] * 5])}, "states leaves class number 1 without any state"),
-        ({"states": np.zeros((3, 5), dtype=int)}, "states leaves no state with weights"),
-        ({"states": np.ones(5, dtype=int)}, r"states has shape \(5,\), which needs weights='state'"),
-        ({"states": np.ones((3, 5), dtype=int), "weights": "class"}, "found weights='class'"),
-        ({"states": np.ones((3, 5), dtype=int), "n_states": 4}, "n_states=4"),
+        ({"states": np.ones((2, 5), dtype=int)}, r"`states` must be integers of shape \(3, 5\), one row per class"),
+        ({"states": np.ones((3, 5))}, r"`states` must be integers of shape \(3, 5\), one row per class"),
+        ({"states": np.full((3, 5), 2)}, r"`states` must be 1 \(the state has weights\), 0"),
+        ({"states": np.full((3, 5), -2)}, r"`states` must be 1 \(the state has weights\), 0"),
+        ({"states": np.array([[1] * 5, [-1] * 5, [1] * 5])}, r"`states\[1\]` must be a row with at least one state"),
+        ({"states": np.zeros((3, 5), dtype=int)}, "`states` must be a table with at least one state with weights"),
+        ({"states": np.ones(5, dtype=int)}, r"`states` must be an array of shape \(S, H\), got shape \(5,\)"),
+        ({"states": np.ones((3, 5), dtype=int), "weights": "class"}, "`states` must be None unless `weights` is"),
+        ({"states": np.ones((3, 5), dtype=int), "n_states": 4}, r"`states` must be an array of shape \(S, 4\)"),
     ],
 )
 def test_bad_tables_of_states(more, message):
@@ -393,7 +391,7 @@ def test_blocks_of_examples_join(monkeypatch):
 
 
 def test_rows_of_states_of_different_lengths():
-    with pytest.raises(InputError, match=r"states must be an array \(S, H\).* but rows differ"):
+    with pytest.raises(InputError, match="`states` must be an array"):
         StateTable.checked([[1], [1, 1]], 2, 2)
 
 

@@ -7,15 +7,21 @@ from typing import Any, ClassVar, Generic
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
 from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import Constraint, check_sparse, check_unmasked, is_ordered
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import (
+    Constraint,
+    check_length,
+    check_lists,
+    check_sparse,
+    check_unmasked,
+    is_ordered,
+)
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Plane, Planes
 
 __all__ = [
@@ -35,25 +41,19 @@ def check_examples(X: Any, Y: Any, rows: bool = False) -> None:
     A sparse matrix is a collection only where its `rows` are the examples.
     """
     if not (is_ordered(X) or (rows and issparse(X))):
-        raise InputError(
-            f"X must be a collection of examples, found {type(X).__name__}: give a list or an array of them"
-        )
+        raise InputError("X", X, "a list or an array of examples")
     if issparse(X):
         check_sparse(X, "X")
     check_unmasked(X, "X")
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n == 0:
-        raise InputError("X is empty: at least one example is needed; give some")
+        raise InputError("X", Description("none"), "at least one example")
     if Y is None:
         return
     if not is_ordered(Y) or isinstance(Y, str):
-        raise InputError(
-            f"Y must be a collection of outputs, found {type(Y).__name__}: give a list or an array with one for each "
-            "example"
-        )
+        raise InputError("Y", Y, "a list or an array with one output per example")
     check_unmasked(Y, "Y")
-    if n != len(Y):
-        raise InputError(f"X has {n} examples but Y has {len(Y)} outputs: give one output for each example")
+    check_length(Y, n, "Y", "outputs")
 
 
 def by_rows(X: Any) -> Any:
@@ -91,16 +91,10 @@ def _require_arguments(method: Callable[..., Any], title: str, base: Callable[..
 
 
 def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
-    """Raise unless there is one latent for each example."""
-    if not is_ordered(latents):
-        raise InputError(
-            f"latents must be a collection with one for each example, found {show(latents)}: give a list of them"
-        )
+    """Raise unless there is one latent per example."""
+    check_lists(latents=latents)
     check_unmasked(latents, "latents")
-    if len(latents) != batch.n_examples:
-        raise InputError(
-            f"{len(latents)} latents are given; expected {batch.n_examples}, one for each example: give as many"
-        )
+    check_length(latents, batch.n_examples, "latents", "latents")
 
 
 OPTIONAL = {

@@ -1,4 +1,4 @@
-"""Tasks that are told their loss by a parameter called `loss`."""
+"""Tasks with a parameter called `loss`."""
 
 from typing import Any, Self
 

@@ -13,13 +13,13 @@ from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
-from latentstruct.core.validation import check_parameters, real
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_parameters, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.clusters import align_clusters, cluster_scores, number_clusters, wrong_pairs
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, compress
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, join_compressed, require_latents
 from latentstruct.tasks.rows import RowTask, check_rows
 
@@ -55,7 +55,7 @@ class PairBatch(FlatBatch):
         return self.offsets[documents + 1] - self.offsets[documents]
 
     def clusters(self) -> list[NDArray[np.int64]]:
-        """Return the true clusters' numbers of the items of each document."""
+        """Return the numbers of the true clusters of the items of each document."""
         require_labels(self, "clamped")
         return split(self.truth, self.offsets)
 
@@ -65,7 +65,9 @@ def items_of_pairs(n_pairs: int, name: str) -> int:
     n_items = (1 + isqrt(1 + 8 * n_pairs)) // 2
     if n_items * (n_items - 1) // 2 != n_pairs:
         raise InputError(
-            f"{name} has {n_pairs} rows; expected m(m − 1)/2 in the order (0,1), (0,2), …, (1,2), …: give all pairs"
+            name,
+            Description(f"{n_pairs} rows"),
+            "m(m − 1)/2 rows, one per pair of m items in the order (0,1), (0,2), …, (1,2), …",
         )
     return n_items
 
@@ -105,7 +107,7 @@ class PairTask(RowTask):
         n_pairs = [len(pointers) - 1 for pointers, *_ in parts]
         n_items = [items_of_pairs(size, f"X[{t}]") for t, size in enumerate(n_pairs)]
         if sum(n_pairs) >= 2**31:
-            raise InputError(f"X has {sum(n_pairs)} pairs; expected fewer than 2**31: give fewer documents at a time")
+            raise InputError("X", Description(f"{sum(n_pairs)} pairs"), "fewer than 2**31 pairs")
         truth = None if Y is None else self._encode(Y, n_items)
         inputs, row_of = merge_rows(InputRows.of_compressed(join_compressed(parts), self.n_features, 1))
         return PairBatch(offsets_from_lengths(n_items), truth, inputs, row_of, offsets_from_lengths(n_pairs))
@@ -125,10 +127,10 @@ class PairTask(RowTask):
         items = found.pointers("items", min(int(items[-1]), len(row_of) + len(items)) if len(items) else 0, least=1)
         pairs = offsets_from_lengths(np.diff(items) * (np.diff(items) - 1) // 2)
         if pairs[-1] != len(row_of):
-            raise InputError(f"there are {len(row_of)} packed pairs; expected {pairs[-1]}: {CURE}")
+            raise found.error("row_of_pair", f"{len(row_of)} pairs", f"{pairs[-1]} pairs")
         truth = found.numbers("truth", 0, max(1, items[-1]), items[-1]) if "truth" in found else None
         if truth is not None and (truth > np.arange(items[-1]) - np.repeat(items[:-1], np.diff(items))).any():
-            raise InputError(f"packed clusters have larger numbers than items; expected them from 0: {CURE}")
+            raise found.error("truth", "larger numbers", "clusters numbered by first appearance")
         return PairBatch(items, truth, inputs, row_of, pairs)
 
     def true_outputs(self, batch: PairBatch) -> list[NDArray[np.int64]]:
@@ -139,10 +141,7 @@ class PairTask(RowTask):
     def _encode(Y: Any, items: list[int]) -> NDArray[np.int64]:
         numbered = [number_clusters(y, f"Y[{t}]") for t, y in enumerate(Y)]
         for t, (clusters, n_items) in enumerate(zip(numbered, items, strict=True)):
-            if len(clusters) != n_items:
-                raise InputError(
-                    f"Y[{t}] has {len(clusters)} labels, but X[{t}] has pairs of {n_items} items: label each item"
-                )
+            check_length(clusters, n_items, f"Y[{t}]", "labels")
         return np.concatenate(numbered)
 
     def work(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> Vector:
@@ -210,19 +209,16 @@ class Coreference(PairTask):
         self.penalty = penalty
 
     def _set(self, n_features: int) -> None:
-        self._checked_penalty()
-        super()._set(n_features)
-
-    def _checked_penalty(self) -> float:
         check_parameters(self)
-        return float(self.penalty)
+        super()._set(n_features)
 
     def _forests(self, batch: PairBatch, query: Query) -> tuple[Indices, Indices, Vector, Vector]:
         """Return pointers, edges (as pairs of the batch), values and losses of the best forests."""
         sizes = batch.n_items(query.examples(batch))
         pointers, edges = np.empty(len(sizes) + 1, dtype=np.int64), np.empty(int(sizes.sum()), dtype=np.int64)
         values, losses = np.empty(len(sizes)), np.empty(len(sizes))
-        kernels.forests(*batch.problem(query), self._checked_penalty(), pointers, edges, values, losses)
+        check_parameters(self)
+        kernels.forests(*batch.problem(query), float(self.penalty), pointers, edges, values, losses)
         return pointers, edges[: pointers[-1]], values, losses
 
     @staticmethod
@@ -261,7 +257,7 @@ class Coreference(PairTask):
         require_latents(batch, latents)
         pairs = []
         for t, (latent, clusters) in enumerate(zip(latents, batch.clusters(), strict=True)):
-            edges = self._checked_forest(latent, clusters, f"the forest of document {t}")
+            edges = self._checked_forest(latent, clusters, f"latents[{t}]")
             pairs.append(batch.pairs[t] + np.sort(pair_numbers(edges, len(clusters))))
         return latent_planes(self, self._slopes(batch, offsets_from_lengths(map(len, pairs)), np.concatenate(pairs)))
 
@@ -272,22 +268,23 @@ class Coreference(PairTask):
             return np.zeros((0, 2), dtype=np.int64)
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise InputError(
-                f"{name} has shape {edges.shape} and type {edges.dtype}; expected an integer array (E, 2): correct it"
+                name, Description(f"{edges.dtype} of shape {edges.shape}"), "an integer array of shape (E, 2)"
             )
         if edges.min() < 0 or edges.max() >= n_items or (edges[:, 0] == edges[:, 1]).any():
-            raise InputError(f"{name} has an edge that is no pair of different items from 0 to {n_items - 1}: fix it")
+            raise InputError(name, edges.tolist(), f"pairs of different items from 0 to {n_items - 1}")
         return edges.astype(np.int64)
 
     def _checked_forest(self, latent: Any, clusters: NDArray[np.int64], name: str) -> NDArray[np.int64]:
         edges = self._edges(latent, len(clusters), name)
         across = np.flatnonzero(clusters[edges[:, 0]] != clusters[edges[:, 1]])
         if len(across):
-            i, j = edges[across[0]]
-            raise InputError(f"{name} links the items {i} and {j} of different clusters: link inside clusters only")
+            raise InputError(name, edges[across[0]].tolist(), "edges between items of the same cluster")
         expected = len(clusters) - int(clusters.max()) - 1
         if len(edges) != expected or kernels.component_labels(edges, np.empty_like(clusters)):
             raise InputError(
-                f"{name} has {len(edges)} edges or a circle; expected {expected}: give a spanning tree of each cluster"
+                name,
+                Description(f"{len(edges)} edges" + (" with a cycle" if len(edges) == expected else "")),
+                f"{expected} edges, a spanning tree of each cluster",
             )
         return edges
 
@@ -318,13 +315,10 @@ class Coreference(PairTask):
         By default each item is linked to the one before it in its predicted cluster. For other forests of the same
         clusters the loss may differ, as other links cross the true clusters.
         """
-        penalty = self._checked_penalty()
+        check_parameters(self)
         pairs = align_clusters(Y_true, Y_pred)
         forests = [None] * len(pairs) if H_pred is None else list(H_pred)
-        if len(forests) != len(pairs):
-            raise InputError(
-                f"H_pred has {len(forests)} forests; expected {len(pairs)}, one for each document: give as many"
-            )
+        check_length(forests, len(pairs), "H_pred", "forests")
         losses = np.empty(len(pairs))
         for t, ((clusters, found), latent) in enumerate(zip(pairs, forests, strict=True)):
             if latent is None:
@@ -333,7 +327,7 @@ class Coreference(PairTask):
                 edges = self._checked_forest(latent, found, f"H_pred[{t}]")
             inside = int((clusters[edges[:, 0]] == clusters[edges[:, 1]]).sum())
             needed = len(clusters) - int(clusters.max()) - 1
-            losses[t] = needed - inside + penalty * (len(edges) - inside)
+            losses[t] = needed - inside + self.penalty * (len(edges) - inside)
         return losses
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:

@@ -3,24 +3,25 @@
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.measures import overlap_table, overlaps_with
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
+from latentstruct.core.lazy import issparse
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_lists
+from latentstruct.core.validation import array_of, check_length, check_lists, is_integer, options
 from latentstruct.data.boxes import Boxes, check_boxes, nearest_box
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.classes.states import StateBatch
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.packing import Arrays, PackedArrays
 
 MOST_KEPT = 2**26
-"""Overlaps that are kept at once, 8 bytes each; others are computed each time they are needed."""
+"""Maximum number of cached overlaps, 8 bytes each; others are computed each time they are needed."""
 
 
 class DetectionInput(NamedTuple):
@@ -108,8 +109,8 @@ class Detection(LatentMulticlass):
     Parameters
     ----------
     latent_loss : {"overlap", "zero_one"} or None, default="overlap"
-        What a wrong box costs where the class is right: Δ = 1 − |h ∩ ĥ| / |h ∪ ĥ|, or Δ = 1, or nothing. It matters to
-        training that compares boxes, as `ModLat` and `IterativeLSVM` do.
+        Loss of a wrong box where the class is right: Δ = 1 − |h ∩ ĥ| / |h ∪ ĥ|, Δ = 1, or 0. Only used by estimators
+        that compare boxes, such as `ModLat` and `IterativeLSVM`.
     labels : sequence of hashable, optional
         All classes that may occur, in the order of the model; by default those of the training data.
     costs : None, mapping or array of shape (S, S), default=None
@@ -119,8 +120,8 @@ class Detection(LatentMulticlass):
 
     Notes
     -----
-    X is a sequence of `DetectionInput` or of other pairs (boxes, features) with a row for each candidate, as
-    `BoxFeatures` makes them. Y is a sequence of classes. Latents are the numbers of candidates, counted from 0; see
+    X is a sequence of `DetectionInput` or of other pairs (boxes, features) with one row per candidate, as
+    `BoxFeatures` computes them. Y is a sequence of classes. Latents are indices of candidates from 0; see
     `chosen_boxes`. Weight f·S + y belongs to feature f and class y, the bias weights come last.
 
     Examples
@@ -142,6 +143,7 @@ class Detection(LatentMulticlass):
     (1, 4)
     """
 
+    constraints: ClassVar = {"latent_loss": options("overlap", "zero_one") | None}
     n_states = None
     # An example is a pair of boxes and their features.
     tags = replace(LatentMulticlass.tags, row_examples=False)
@@ -160,10 +162,7 @@ class Detection(LatentMulticlass):
         self.bias = bias
 
     def _checked_latent_loss(self) -> str | None:
-        given = self.latent_loss
-        if given is not None and not (isinstance(given, str) and given in ("overlap", "zero_one")):
-            raise InputError(f"latent_loss must be 'overlap', 'zero_one' or None, found {show(given)}: choose one")
-        return given
+        return self.latent_loss
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Find the classes and the number of features of examples that come block by block."""
@@ -181,9 +180,10 @@ class Detection(LatentMulticlass):
     def unpack(self, arrays: Arrays) -> BoxBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
         batch = super().unpack(arrays)
-        boxes = check_boxes(PackedArrays(arrays).finite("boxes", 2), "the packed boxes")
+        found = PackedArrays(arrays)
+        boxes = check_boxes(found.finite("boxes", 2), "arrays['boxes']")
         if len(boxes) != batch.inputs.shape[0]:
-            raise InputError(f"there are {len(boxes)} packed boxes; expected {batch.inputs.shape[0]}: {CURE}")
+            raise found.error("boxes", f"{len(boxes)} boxes", f"{batch.inputs.shape[0]} boxes")
         return _with_boxes(batch, boxes)
 
     def _latent_products(self, batch: StateBatch, P: Vector, transposed: bool = False) -> Vector:
@@ -221,27 +221,18 @@ def _candidates(X: Any, Y: Any) -> tuple[list[Boxes], list[Any]]:
     all_boxes, all_features = [], []
     for i, x in enumerate(X):
         if not isinstance(x, tuple | list) or len(x) != 2:
-            raise InputError(
-                f"example {i} of X is a {type(x).__name__}; expected a pair of boxes and features: use DetectionInput"
-            )
+            raise InputError(f"X[{i}]", x, "a DetectionInput or another pair (boxes, features)")
         boxes, features = check_boxes(x[0], f"X[{i}].boxes"), x[1]
-        try:
-            n_rows = (*np.shape(features), 0)[0]
-        except ValueError as error:
-            raise InputError(
-                f"the features of example {i} of X must be a matrix (H, d), found rows of different lengths: correct it"
-            ) from error
-        if n_rows != len(boxes):
-            raise InputError(
-                f"example {i} of X has {len(boxes)} boxes but {n_rows} rows of features: give one row each"
-            )
+        shape = features.shape if issparse(features) else array_of(features, f"X[{i}].features").shape
+        if shape[:1] != (len(boxes),):
+            raise InputError(f"X[{i}].features", Description(f"shape {shape}"), f"{len(boxes)} rows, one per box")
         all_boxes.append(boxes)
         all_features.append(features)
     return all_boxes, all_features
 
 
 def _most_central(boxes: Boxes) -> int:
-    """Return the box nearest to a central one of half the area that all cover."""
+    """Return the box nearest to a central one of half the area that all boxes cover."""
     low, high = boxes[:, :2].min(axis=0), boxes[:, 2:].max(axis=0)
     middle, reach = 0.5 * (low + high), np.sqrt(0.125) * (high - low)
     return nearest_box(boxes, np.concatenate([middle - reach, middle + reach]))
@@ -255,17 +246,14 @@ def chosen_boxes(X: Sequence[DetectionInput], latents: Sequence[int]) -> Boxes:
     X : sequence of n DetectionInput
         The images.
     latents : sequence of n int
-        The number of a candidate of each, as `predict_latent` and `complete` return them.
+        The index of a candidate of each image, as returned by `predict_latent` and `complete`.
     """
     check_lists(X=X, latents=latents)
-    if len(X) != len(latents):
-        raise InputError(f"{len(latents)} latents are given; expected {len(X)}, one for each image: give as many")
+    check_length(latents, len(X), "latents", "latents")
     found = np.empty((len(X), 4))
     for i, (x, h) in enumerate(zip(X, latents, strict=True)):
         boxes = check_boxes(x[0], f"X[{i}].boxes")
-        if not isinstance(h, int | np.integer) or not 0 <= h < len(boxes):
-            raise InputError(
-                f"the latent of example {i} is {h}; expected the number of a candidate below {len(boxes)}: correct it"
-            )
+        if not is_integer(h) or not 0 <= h < len(boxes):
+            raise InputError(f"latents[{i}]", h, f"the index of a candidate from 0 to {len(boxes) - 1}")
         found[i] = boxes[h]
     return found

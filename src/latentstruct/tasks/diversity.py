@@ -10,18 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import diversity as kernels
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import (
     boolean,
     check_parameters,
+    finite_of,
     integer,
     numbers_of,
     options,
 )
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.diversity import (
     check_chosen,
     count_documents,
@@ -36,21 +37,21 @@ from latentstruct.tasks.row_parts import FlatBatch
 
 SHARES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8)
 PORTION = 1000
-"""Nodes that branch and bound visits for one query at a time; between portions Ctrl-C is heard."""
+"""Number of nodes that branch and bound visits for one query at a time; Ctrl-C is handled in between."""
 SEARCHED = {"auto": PORTION, True: 2**62, False: 0}
-"""How many nodes it may visit for one query."""
+"""Maximum number of visited nodes per query."""
 TIE = 1e-9
-"""Weight of words beside subtopics in the choice of y*: too small to outweigh a subtopic."""
+"""Weight of words relative to subtopics in the choice of y*: too small to outweigh a subtopic."""
 LOSS_FACTORS = {"free": 0.0, "augmented": -1.0}
 
 
 class CandidateDocuments(NamedTuple):
-    """Candidates of a query whose titles are to have features of their own.
+    """Candidates of a query with separate features of their titles.
 
     Attributes
     ----------
     words, titles : array, sparse array or list
-        What the documents and what their titles hold, each in one of the forms `DiverseSubset` takes.
+        Words of the documents and of their titles, each in one of the forms that `DiverseSubset` accepts.
     """
 
     words: Any
@@ -61,13 +62,13 @@ class CandidateDocuments(NamedTuple):
 
 
 def document_words(x: Any, name: str) -> "sparse.csc_array":
-    """Return how much of each word the documents hold, (n, V), from a matrix or lists of words."""
+    """Return the counts of words in documents, (n, V), from a matrix or lists of words."""
     if issparse(x) or isinstance(x, np.ndarray):
         matrix = sparse.csc_array(check_matrix(x, name))
     else:
         matrix = _counted(x, name)
     if matrix.nnz and matrix.data.min() < 0.0:
-        raise InputError(f"{name} has the value {matrix.data.min():g}; expected counts of at least 0: correct it")
+        raise InputError(name, matrix.data.min(), "counts of at least 0")
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     return matrix
@@ -75,33 +76,31 @@ def document_words(x: Any, name: str) -> "sparse.csc_array":
 
 def _counted(x: Any, name: str) -> "sparse.csc_array":
     if isinstance(x, str | bytes | Mapping) or not isinstance(x, Iterable):
-        raise InputError(f"{name} is {show(x)}; expected a matrix or a list of the documents' words: give one of these")
+        raise InputError(name, x, "a matrix or a list with the words of each document")
     vocabulary: dict[Any, int] = {}
     sizes, columns, values = [], [], []
     for j, document in enumerate(x):
         if isinstance(document, str | bytes) or not isinstance(document, Iterable):
-            raise InputError(
-                f"document {j} of {name} is {show(document)}; expected words or counts: split texts into words first"
-            )
+            raise InputError(f"{name}[{j}]", document, "words or counts", "Split texts into words.")
         try:
             counts = document if isinstance(document, Mapping) else Counter(document)
             columns += [vocabulary.setdefault(word, len(vocabulary)) for word in counts]
             values += [float(count) for count in counts.values()]
         except (TypeError, ValueError) as error:
-            raise InputError(f"document {j} of {name} cannot be counted ({error}): give hashable words") from error
+            raise InputError(f"{name}[{j}]", Description(str(error)), "hashable words or numeric counts") from error
         sizes.append(len(counts))
     if not np.isfinite(values).all():
-        raise InputError(f"{name} has a count that is not finite: give finite numbers of at least 0")
+        raise InputError(name, Description("NaN or infinity"), "finite counts")
     arrays = np.array(values, dtype=np.float64), np.array(columns, dtype=np.int64), offsets_from_lengths(sizes)
     return sparse.csr_array(arrays, (len(sizes), max(1, len(vocabulary)))).tocsc()
 
 
 class Coverage(NamedTuple):
-    """Which documents hold which elements, of all queries one after the other.
+    """Elements of the documents of all queries, one query after the other.
 
-    An element is a set of documents: all words that the same documents hold are one element, with how many they are;
-    a subtopic is an element of its own. Elements of an index e have the benefit Σ_b counts[e, b]·v[b, bins[e]] for a
-    table v, besides the part that comes from `losses`.
+    An element is a set of documents: all words that occur in the same documents are one element, with their number; a
+    subtopic is an element of its own. The benefit of element e is Σ_b counts[e, b]·v[b, bins[e]] for a table v, plus a
+    part that comes from `losses`.
     """
 
     documents: np.ndarray  # (n + 1,) query i has the documents documents[i] … documents[i + 1]
@@ -110,14 +109,14 @@ class Coverage(NamedTuple):
     covers: np.ndarray  # elements of document j: covers[covers_at[j]] … covers[covers_at[j + 1]]
     holders_at: np.ndarray  # (E + 1,)
     holders: np.ndarray  # documents of element e: holders[holders_at[e]] … holders[holders_at[e + 1]]
-    counts: np.ndarray  # (E, B) normalised number of words in each block of features, 0 for subtopics
-    bins: np.ndarray  # (E,) how many thresholds the element's share of documents reaches
+    counts: np.ndarray  # (E, B) normalized number of words in each block of features, 0 for subtopics
+    bins: np.ndarray  # (E,) number of thresholds that the element's share of documents reaches
     losses: np.ndarray  # (E,) weight of a subtopic, 0 for words
 
 
 @dataclass
 class DiverseBatch(FlatBatch):
-    """Candidates of all queries as a coverage problem; the choices (n, k) that stand for the truth."""
+    """Candidates of all queries as a coverage problem; `truth` are the best choices (n, k)."""
 
     coverage: Coverage
     totals: Vector
@@ -235,9 +234,7 @@ class DiverseSubset(BaseTask):
         found = numbers_of(values, name)
         inside = found.ndim == 1 and len(found) and ((found >= 0) & (found <= most) & np.isfinite(found)).all()
         if not inside or (np.diff(found) <= 0).any():
-            raise InputError(
-                f"{name} is {show(values)}; expected ascending finite numbers from 0 to {most:g}: sort them"
-            )
+            raise InputError(name, values, f"ascending finite numbers from 0 to {most:g}")
         return found
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -245,7 +242,7 @@ class DiverseSubset(BaseTask):
         check_examples(X, Y)
         self._set()
         if not any(len(y) if is_choice(y) else subtopic_holders(y, f"Y[{i}]") for i, y in enumerate(Y)):
-            raise InputError("no document in Y has a subtopic; expected some to be covered: check the subtopics")
+            raise InputError("Y", Description("none"), "at least one document with a subtopic")
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -256,7 +253,7 @@ class DiverseSubset(BaseTask):
         self._set()
         if int(state["n_features"]) != self.n_features:
             raise InputError(
-                f"the model has {state['n_features']} features, but levels make {self.n_features}: restore them"
+                "state", Description(f"{state['n_features']} features"), f"a model with {self.n_features} features"
             )
 
     def feature_names(self) -> list[str]:
@@ -283,17 +280,16 @@ class DiverseSubset(BaseTask):
         """Return which documents cover which words, (n, V), at each level, and the number of words."""
         given = isinstance(x, CandidateDocuments)
         if self.titles and not given:
-            raise InputError(f"{name} has no titles, but titles is True: give CandidateDocuments(words, titles)")
+            raise InputError(name, x, "CandidateDocuments(words, titles) because `titles` is True")
         words = document_words(x.words if given else x, name)
         layers = [words > level if level else words for level in self.levels_.tolist()]
         if self.titles:
-            layers.append(document_words(x.titles, f"the titles of {name}"))
+            layers.append(document_words(x.titles, f"{name}.titles"))
             if layers[-1].shape[0] != words.shape[0]:
-                raise InputError(
-                    f"{name} has {words.shape[0]} documents but {layers[-1].shape[0]} titles: give each document one"
-                )
+                got = Description(f"{layers[-1].shape[0]} titles")
+                raise InputError(f"{name}.titles", got, f"{words.shape[0]} titles, one per document")
         if words.shape[0] < self.k:
-            raise InputError(f"{name} has {words.shape[0]} documents, but k is {self.k}: choose a smaller k")
+            raise InputError(name, Description(f"{words.shape[0]} documents"), f"at least `k`={self.k} documents")
         return [sparse.csc_array(layer) for layer in layers], int(np.count_nonzero(np.diff(words.indptr)))
 
     def _elements(self, x: Any, y: Any, i: int) -> Elements:
@@ -327,9 +323,8 @@ class DiverseSubset(BaseTask):
             return [[j] for j in check_chosen(y, n_documents, f"Y[{i}]").tolist()]
         holders = subtopic_holders(y, f"Y[{i}]")
         if count_documents(y) != n_documents:
-            raise InputError(
-                f"X[{i}] has {n_documents} documents, but Y[{i}] has subtopics for {count_documents(y)}: give all"
-            )
+            got = Description(f"subtopics of {count_documents(y)} documents")
+            raise InputError(f"Y[{i}]", got, f"the subtopics of {n_documents} documents")
         return list(holders.values())
 
     def _table(self, w: Vector) -> NDArray[np.float64]:
@@ -339,16 +334,16 @@ class DiverseSubset(BaseTask):
         return table
 
     def _choose(
-        self, batch: DiverseBatch, table: NDArray[np.float64], loss_factor: float, asked: Indices
+        self, batch: DiverseBatch, table: NDArray[np.float64], loss_factor: float, rows: Indices
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the chosen documents of the asked queries, shape (m, k), and whether each choice is proven best."""
-        chosen, proven = np.empty((len(asked), self.k), dtype=np.int64), np.empty(len(asked), dtype=np.bool_)
+        """Return the chosen documents of the queries `rows`, shape (m, k), and whether each choice is proven best."""
+        chosen, proven = np.empty((len(rows), self.k), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
         known = batch.truth if batch.labelled and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
         first = min(batch.most_nodes, PORTION)
-        kernels.choose(batch.coverage, asked, table, loss_factor, first, known, chosen, proven)
+        kernels.choose(batch.coverage, rows, table, loss_factor, first, known, chosen, proven)
         if batch.most_nodes > first:
             for row in np.flatnonzero(~proven).tolist():
-                kernels.search_to_the_end(batch.coverage, int(asked[row]), table, loss_factor, PORTION, chosen[row])
+                kernels.search_to_the_end(batch.coverage, int(rows[row]), table, loss_factor, PORTION, chosen[row])
             proven[:] = True
         return chosen, proven
 
@@ -358,14 +353,14 @@ class DiverseSubset(BaseTask):
 
     def _pool(self, batch: DiverseBatch, query: Query) -> tuple[Pooled, NDArray[np.int64]]:
         """Return the answer to a query, and the chosen documents."""
-        asked = query.examples(batch)
+        rows = query.examples(batch)
         if query.mode == "clamped":
-            chosen, proven = batch.truth[asked], np.ones(len(asked), dtype=np.bool_)
+            chosen, proven = batch.truth[rows], np.ones(len(rows), dtype=np.bool_)
         else:
-            chosen, proven = self._choose(batch, self._table(query.w), LOSS_FACTORS[query.mode], asked)
-        covered, slopes = np.empty(len(asked)), np.empty((len(asked), self.n_features))
-        kernels.choice_features(batch.coverage, asked, chosen, slopes, covered)
-        losses = np.maximum(batch.totals[asked] - covered, 0.0) if query.augmented else np.zeros(len(asked))
+            chosen, proven = self._choose(batch, self._table(query.w), LOSS_FACTORS[query.mode], rows)
+        covered, slopes = np.empty(len(rows)), np.empty((len(rows), self.n_features))
+        kernels.choice_features(batch.coverage, rows, chosen, slopes, covered)
+        losses = np.maximum(batch.totals[rows] - covered, 0.0) if query.augmented else np.zeros(len(rows))
         found = query.weights @ slopes if query.weights is not None else Slopes.from_matrix(slopes)
         return Pooled(losses + slopes @ query.w, found, losses, exact=proven), chosen
 
@@ -398,11 +393,7 @@ class DiverseSubset(BaseTask):
         task, batch = self._prepared_plain(X)
         coverage = batch.coverage
         sizes = np.diff(coverage.documents)[np.repeat(np.arange(len(X)), np.diff(coverage.elements))]
-        value = numbers_of(benefit(np.diff(coverage.holders_at) / sizes), "the result of benefit")
-        if value.shape != sizes.shape or not np.isfinite(value).all():
-            raise InputError(
-                f"benefit returned {show(value)}; expected {len(sizes)} finite numbers: correct the function"
-            )
+        value = finite_of(benefit(np.diff(coverage.holders_at) / sizes), "result of benefit", sizes.shape)
         batch.coverage = coverage._replace(counts=coverage.counts * value[:, None])
         return [prediction.y for prediction in task.decode(batch, np.ones(1), HARD)]
 

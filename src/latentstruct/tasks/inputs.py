@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices
-from latentstruct.core.validation import Constraint, as_reals, check_sparse
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import Constraint, check_sparse, numbers_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Rows
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, all_finite
+from latentstruct.tasks.packing import Arrays, PackedArrays, all_finite
 
 # Share of non-zeros below which adding up sparse rows is faster than a dense product (measured with 5375 rows).
 SPARSE_BELOW = 0.28
 # Share of non-zeros from which the values of a dense matrix are those of its CSR form, zeros included: no copy.
 FULL_FROM = 0.8
-# Weights that a cache may hold.
+# Number of weights that fit into a cache.
 IN_CACHE = 2**19
 Compressed = tuple[Indices, NDArray[np.int32], NDArray[np.float64]]
-# Values between 1 / UNSCALED and UNSCALED are left as they are by `rescaled`.
+# Values between 1 / UNSCALED and UNSCALED are not changed by `rescaled`.
 UNSCALED = 1e8
 
 
 def is_finite_number(value: Any) -> bool:
-    """Tell whether a value is a real number that float64 can hold."""
+    """Return whether a value is a real number that float64 can represent."""
     real = isinstance(value, int | float | np.integer | np.floating)
     return real and bool(abs(value) <= sys.float_info.max)
 
@@ -40,7 +40,7 @@ def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
     if issparse(X):
         check_sparse(X, name)
         if X.dtype.kind == "c":
-            raise InputError(f"{name} must be real numbers, got complex ones: convert them")
+            raise InputError(name, Description("complex numbers"), "real numbers")
         matrix = sparse.csr_array(X, dtype=np.float64)
         # Views of the caller's arrays may have strides, which not all routines take.
         for part in ("data", "indices", "indptr"):
@@ -50,23 +50,18 @@ def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
             matrix.sum_duplicates()
         values = matrix.data
     else:
-        try:
-            matrix = np.ascontiguousarray(as_reals(X))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{name} must be a numeric matrix ({error}): give rows of numbers, all of the same length"
-            ) from error
-        values = matrix
+        values = matrix = np.ascontiguousarray(numbers_of(X, name, "a matrix of real numbers"))
     if matrix.ndim != 2:
         raise InputError(
-            f"{name} must have two dimensions (items, features), found shape {matrix.shape}: reshape one feature with "
-            "x.reshape(-1, 1)"
+            name,
+            Description(f"shape {matrix.shape}"),
+            "two-dimensional (items, features)",
+            "Use x.reshape(-1, 1) for a single feature.",
         )
     if not all_finite(values):
-        where = np.argwhere(~np.isfinite(matrix.toarray() if issparse(matrix) else matrix))[0]
-        raise InputError(
-            f"{name} has a value that is not finite at row {where[0]}, column {where[1]}: remove or impute it"
-        )
+        values = matrix.toarray() if issparse(matrix) else matrix
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise InputError(name, Description(f"{values[row, column]} at row {row}, column {column}"), "finite")
     return matrix
 
 
@@ -74,8 +69,7 @@ def require_width(matrix: Any, n_features: int, name: str) -> None:
     """Raise unless rows have as many features as those of the training data."""
     if matrix.shape[1] != n_features:
         raise InputError(
-            f"{name} has {matrix.shape[1]} features but the model has {n_features}: use the same features as in "
-            "training"
+            name, Description(f"{matrix.shape[1]} features"), f"rows with {n_features} features, as in training"
         )
 
 
@@ -101,7 +95,7 @@ def rescaled(matrix: Any) -> Any:
 
 
 def share_of_nonzeros(matrix: NDArray[np.float64]) -> float:
-    """Estimate the density from about a thousand rows: a wrong guess costs time, not truth."""
+    """Estimate the density from about a thousand rows: a wrong estimate affects speed only."""
     sample = matrix[:: max(1, len(matrix) // 1000)]
     return np.count_nonzero(sample) / max(1, sample.size)
 
@@ -124,15 +118,17 @@ class InputRows:
         self.shape = matrix.shape
         if (self.shape[1] + n_labels + 3) * n_labels >= 2**31:
             raise InputError(
-                f"{self.shape[1]} features and {n_labels} labels make too many weights; expected at most 2**31: use "
-                "fewer features"
+                "X",
+                Description(f"{self.shape[1]} features and {n_labels} labels"),
+                "features and labels with fewer than 2**31 weights",
+                "Use fewer features.",
             )
         share = 0.0 if issparse(matrix) else share_of_nonzeros(matrix)
         self.dense, self.full = share >= SPARSE_BELOW, share >= FULL_FROM
         if self.dense:
             self.matrix = matrix
         else:
-            # Made at once: the caller may change the index arrays of X later, which kernels do not check.
+            # Copied now: the caller may change the index arrays of X later, which kernels do not check.
             self.compressed = compress(matrix)
 
     @classmethod
@@ -141,14 +137,12 @@ class InputRows:
         if "inputs" in found:
             matrix = found.finite("inputs", 2)
             if matrix.shape[1] != n_inputs:
-                raise InputError(
-                    f"the packed inputs have {matrix.shape[1]} columns; expected {n_inputs} as the task has: {CURE}"
-                )
+                raise found.error("inputs", f"{matrix.shape[1]} columns", f"an array with {n_inputs} columns")
             return cls(matrix, n_labels)
         features = found.numbers("input_features", 0, n_inputs, dtype=np.int32)
         pointers, values = found.pointers("input_pointers", len(features)), found.finite("input_values")
         if len(values) not in (0, len(features)):
-            raise InputError(f"there are {len(values)} packed input values; expected {len(features)} or none: {CURE}")
+            raise found.error("input_values", f"{len(values)} values", f"{len(features)} values or none")
         return cls.of_compressed((pointers, features, values), n_inputs, n_labels)
 
     @classmethod
@@ -223,5 +217,5 @@ class InputRows:
         n, d = self.shape
         if self.dense:
             return 0.2 * d
-        # Weights that do not fit into a cache are waited for.
+        # Weights that do not fit into a cache take longer to load.
         return (0.3 if d * self.n_labels < IN_CACHE else 1.0) * float(self.compressed[0][-1]) / max(1, n)

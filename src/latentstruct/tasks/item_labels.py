@@ -7,12 +7,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.pooling import latent_planes, require_labels
 from latentstruct.core.protocols import Batch, Mode, Temperature
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.labels import LabelSet, as_list
@@ -23,21 +23,21 @@ def label_lists(Y: Any, name: str, item: str) -> Iterator[list[Any]]:
     """Yield the labels of each example as a list."""
     for k, y in enumerate(Y):
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
-            raise InputError(
-                f"{name}[{k}] must be a sequence of labels, one for each {item}, found {show(y)}: give a list of labels"
-            )
+            raise InputError(f"{name}[{k}]", y, f"a list of labels, one per {item}")
         yield as_list(y)
 
 
 def flat_labels(Y: Any, offsets: Indices, name: str, item: str) -> list[Any]:
     """Return the labels of all examples as one list, with one entry per item."""
-    if len(Y) != len(offsets) - 1:
-        raise InputError(f"{name} has {len(Y)} items; expected {len(offsets) - 1}, one for each example: give as many")
+    check_length(Y, len(offsets) - 1, name, "items")
     lists = list(label_lists(Y, name, item))
     for k, (y, expected) in enumerate(zip(lists, np.diff(offsets).tolist(), strict=True)):
         if len(y) != expected:
             raise InputError(
-                f"{name}[{k}] has {len(y)} labels but X[{k}] has {expected} {item}s: give one label each, -1 if unknown"
+                f"{name}[{k}]",
+                Description(f"{len(y)} labels"),
+                f"{expected} labels, one per {item}",
+                "Use -1 for unknown labels.",
             )
     return list(concatenate.from_iterable(lists))
 
@@ -46,7 +46,7 @@ def known_accuracy(truth: Indices, predicted: Indices, offsets: Indices, sample_
     """Return the share of items with the right label among those whose label is known."""
     known = truth != UNKNOWN
     if not known.any():
-        raise InputError("Y_true has no known label; expected at least one: give labels to compare with")
+        raise InputError("Y_true", Description("unknown labels only"), "at least one known label")
     weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
     return float(np.average((truth == predicted)[known], weights=weights))
 
@@ -110,10 +110,7 @@ class ItemLabels(BaseTask[I]):
             if truth[i] != UNKNOWN:
                 known = self._labelings(batch, np.where(truth == UNKNOWN, 0, truth))[k].tolist()[at]
                 wanted = f"the known label {known!r}"
-            raise InputError(
-                f"latents[{k}] has {show(as_list(latents[k])[at])} at {self.item} {at}, expected {wanted}: give a "
-                "whole labeling that agrees with what is known"
-            )
+            raise InputError(f"latents[{k}][{at}]", as_list(latents[k])[at], wanted)
         return latent_planes(self, self._labeling_slopes(batch, states))
 
     def random_latents(self, batch: I, rng: np.random.Generator) -> list[NDArray]:
@@ -124,7 +121,7 @@ class ItemLabels(BaseTask[I]):
         return self._labelings(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
 
     def initial_latents(self, batch: I, rng: np.random.Generator, attempt: int) -> list[NDArray]:
-        """Return the completions by what known labels tell on their own.
+        """Return the completions at weights that follow from the known labels.
 
         The weights are the first gradient, at w = 0, of the log-likelihood of the known labels: features of known
         labels less those of uniform ones. Later attempts weight the examples at random.
@@ -162,6 +159,4 @@ class ItemLabels(BaseTask[I]):
         """Raise if there is no prediction for an item whose true label is known."""
         for i in np.flatnonzero((predicted == UNKNOWN) & (truth != UNKNOWN))[:1]:
             k, at = locate(offsets, i)
-            raise InputError(
-                f"Y_pred[{k}] has -1 (unknown) at {self.item} {at}, where the true label is known: predict a label"
-            )
+            raise InputError(f"Y_pred[{k}][{at}]", Description("-1 (unknown)"), "a label where the true label is known")

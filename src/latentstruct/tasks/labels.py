@@ -10,14 +10,15 @@ from latentstruct.core.formatting import show
 from latentstruct.core.memory import require_label_pairs
 from latentstruct.core.types import Indices, locate
 from latentstruct.core.unknown import UNKNOWN, is_unknown
-from latentstruct.core.validation import as_reals, check_unmasked, is_ordered
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_shape, check_unmasked, is_ordered, numbers_of
+from latentstruct.exceptions import Description, InputError
 
+HASHABLE = "hashable, such as numbers, strings or tuples"
 MOST_LETTERS = 2**26
-"""Letters of an array of labels, beyond which they are kept as objects."""
+"""Number of characters in an array of labels above which they are kept as objects."""
 
 COST_TABLES = 3
-"""Tables of pairs of labels that a cost matrix takes while it is made."""
+"""Number of tables of label pairs in memory while a cost matrix is computed."""
 
 
 def as_list(values: Any) -> list[Any]:
@@ -33,15 +34,13 @@ def distinct_labels(seen: Iterable[Any]) -> dict[Any, None]:
     try:
         return dict.fromkeys(seen)
     except TypeError as error:
-        raise InputError(f"labels must be hashable ({error}): use numbers, strings or tuples") from error
+        raise InputError("labels", Description(str(error)), HASHABLE) from error
 
 
 def label_list(Y: Any) -> list[Any]:
     """Return one label per example; raise InputError if there is more than one."""
     if hasattr(Y, "ndim") and Y.ndim != 1:
-        raise InputError(
-            f"Y must have one dimension, one class for each example, found shape {Y.shape}: give a list of classes"
-        )
+        raise InputError("Y", Description(f"shape {Y.shape}"), "one-dimensional, one class per example")
     return Y.tolist() if hasattr(Y, "tolist") else list(Y)
 
 
@@ -50,14 +49,14 @@ class LabelSet:
 
     def __init__(self, labels: Sequence[Hashable]) -> None:
         if not is_ordered(labels) or isinstance(labels, str):
-            raise InputError(f"labels must be a sequence of labels, found {show(labels)}: give a list of them")
+            raise InputError("labels", labels, "a list of labels")
         self.labels = [label.item() if isinstance(label, np.generic) else label for label in as_list(labels)]
         self.index = {label: number for number, label in enumerate(distinct_labels(self.labels))}
         if len(self.index) != len(self.labels):
-            raise InputError(f"labels must be distinct, found {show(self.labels)}: drop the repeated ones")
+            raise InputError("labels", self.labels, "distinct")
         self.values: NDArray = np.empty(len(self.labels), dtype=object)
         for number, label in enumerate(self.labels):
-            # One by one: numpy would take a list of tuples for a matrix.
+            # One by one: NumPy would read a list of tuples as a matrix.
             self.values[number] = label
         kinds = {type(label) for label in self.labels}
         # In an array each text takes as much memory as the longest.
@@ -69,10 +68,10 @@ class LabelSet:
 
     @classmethod
     def learn(cls, seen: Iterable[Hashable], declared: Sequence[Hashable] | None = None) -> "LabelSet":
-        """Collect the labels of the training data, or take the declared ones and check that they suffice."""
+        """Collect the labels of the training data, or check that the declared ones include them."""
         found = distinct_labels(seen)
         if any(label != label for label in found):
-            raise InputError("labels contain NaN, which equals no label; expected names: remove or relabel those items")
+            raise InputError("labels", Description("NaN"), "equal to themselves", "Relabel or remove these items.")
         if declared is not None:
             labels = cls(declared)
             for label in found:
@@ -93,15 +92,15 @@ class LabelSet:
             return self.index[label]
         except KeyError:
             shown = ", ".join(show(known) for known in self.labels[:10])
-            more = f", … ({len(self)} in all)" if len(self) > 10 else ""
+            more = f", … ({len(self)} in total)" if len(self) > 10 else ""
             raise InputError(
-                f"unknown label {show(label)}: the known labels are {shown}{more}. Declare every label that may occur "
-                "with the task's labels=[...] before training, or remove the item"
+                "label",
+                label,
+                f"one of the known labels {shown}{more}",
+                "Declare every label that may occur in `labels` of the task.",
             ) from None
         except TypeError:
-            raise InputError(
-                f"label {show(label)} is not hashable, but must be: use a number, string or tuple"
-            ) from None
+            raise InputError("label", label, HASHABLE) from None
 
     def encode(self, labels: Any) -> NDArray[np.int64]:
         """Return the numbers of a sequence of labels."""
@@ -111,7 +110,7 @@ class LabelSet:
         except (KeyError, TypeError):
             return np.array([self.number(label) for label in plain], dtype=np.int64)
 
-    def encode_items(self, flat: Sequence[Any], offsets: Indices, name: str, item: str) -> NDArray[np.int64]:
+    def encode_items(self, flat: Sequence[Any], offsets: Indices, name: str) -> NDArray[np.int64]:
         """Return the numbers of the labels of all items of examples, −1 where unknown; errors name the item."""
         known = {**self.index, UNKNOWN: UNKNOWN}
         try:
@@ -123,7 +122,7 @@ class LabelSet:
                 numbers[i] = UNKNOWN if is_unknown(label) else self.number(label)
             except InputError as error:
                 k, at = locate(offsets, i)
-                raise InputError(f"{name}[{k}], {item} {at}: {error}") from None
+                raise InputError(f"{name}[{k}][{at}]", error.got, error.expected, error.hint) from None
         return numbers
 
     def decode(self, numbers: NDArray[np.int64]) -> NDArray:
@@ -140,19 +139,11 @@ class LabelSet:
         if missed:
             given = {self.number(label): cost for label, cost in costs.items()}
             costs = [given.get(number, 1.0) for number in range(n)]
-        try:
-            matrix = as_reals(costs).copy()
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"costs must be numbers ({error}): give a matrix with a row and a column for each label"
-            ) from error
+        matrix = numbers_of(costs, "costs", "real numbers, one row and column per label").copy()
         if missed:
             matrix = np.where(np.eye(n, dtype=bool), 0.0, matrix.reshape(n, -1))
-        if matrix.shape != (n, n):
-            raise InputError(
-                f"costs must have shape ({n}, {n}), one row a true and one column a predicted label in the order "
-                f"{show(self.labels[:10])}, found {matrix.shape}: give a number for each pair"
-            )
+        order = f"The labels are {show(self.labels[:10])}."
+        check_shape(matrix, (n, n), "costs", "one row per true and one column per predicted label", order)
         require_costs(matrix, "costs", lambda i, j: f"for the labels {show(self.labels[i])} and {show(self.labels[j])}")
         return matrix
 
@@ -162,8 +153,5 @@ def require_costs(matrix: NDArray[np.float64], name: str, place: Callable[[int, 
     wrong = ~np.isfinite(matrix) | (matrix < 0) | (np.eye(len(matrix), dtype=bool) & (matrix != 0))
     if wrong.any():
         i, j = np.argwhere(wrong)[0].tolist()
-        cure = "set it to 0" if i == j else "correct it"
-        raise InputError(
-            f"{name} must be finite and non-negative with zeros on the diagonal, found {matrix[i, j]} {place(i, j)}: "
-            f"{cure}"
-        )
+        got = Description(f"{matrix[i, j]} {place(i, j)}")
+        raise InputError(name, got, "finite and non-negative with zeros on the diagonal")

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.levels import highest
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.protocols import Batch, LatentSites, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.core.validation import as_reals
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, numbers_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.labels import require_costs
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class TrueCandidates:
 
     @classmethod
     def of(cls, known: NDArray[np.bool_], example: Indices, n_examples: int) -> "TrueCandidates":
-        """Take the known ones of all candidates, of which `example` tells whose they are."""
+        """Return the true ones among all candidates; `example` are the examples of candidates."""
         places = np.flatnonzero(known)
         owners = example[places]
         return cls(places, owners, offsets_from_lengths(np.bincount(owners, minlength=n_examples)), len(known))
@@ -83,8 +82,7 @@ class ListedLatentLosses(Generic[L]):
         """Raise unless outputs are known and there is one item per example of each collection."""
         require_labels(batch, "clamped")
         for name, values in found.items():
-            if len(values) != batch.n_examples:
-                raise InputError(f"{name} has {len(values)} items; expected {batch.n_examples}: give one per example")
+            check_length(values, batch.n_examples, name, "items")
 
     def latent_sites(self, batch: L) -> LatentSites:
         """Return what the latents of the known outputs may be: one site for each example."""
@@ -138,13 +136,10 @@ class StateLatentLosses(ListedLatentLosses["StateBatch"]):
             return given
         wanted = "None, 'zero_one' or a matrix (H, H) of losses between states"
         if isinstance(given, str):
-            raise InputError(f"latent_loss must be {wanted}, found {show(given)}: give one of these")
-        try:
-            matrix = as_reals(given).copy()
-        except (TypeError, ValueError) as error:
-            raise InputError(f"latent_loss must be {wanted} ({error}): give one of these") from error
+            raise InputError("latent_loss", given, wanted)
+        matrix = numbers_of(given, "latent_loss", wanted).copy()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-            raise InputError(f"latent_loss must be {wanted}, found shape {matrix.shape}: give as many rows as columns")
+            raise InputError("latent_loss", Description(f"shape {matrix.shape}"), wanted)
         require_costs(matrix, "latent_loss", lambda h, other: f"at [{h}, {other}]")
         return matrix
 
@@ -154,16 +149,14 @@ class StateLatentLosses(ListedLatentLosses["StateBatch"]):
         return not isinstance(loss, np.ndarray) or np.array_equal(loss, loss.T)
 
     def _check_latent_sizes(self, sizes: Indices) -> None:
-        """Raise unless a matrix of losses has a line for each state of each example."""
+        """Raise unless a matrix of losses has a row per state of each example."""
         if not isinstance(self.latent_loss_, np.ndarray):
             return
         other = np.flatnonzero(sizes != len(self.latent_loss_))
         if len(other):
             i = other[0]
-            raise InputError(
-                f"example {i} of X has {sizes[i]} states, but latent_loss has shape {self.latent_loss_.shape}: give "
-                "one line and column for each state"
-            )
+            expected = f"{len(self.latent_loss_)} rows, one per row of `latent_loss`"
+            raise InputError(f"X[{i}]", Description(f"{sizes[i]} rows"), expected)
 
     def _latent_products(self, batch: "StateBatch", P: Vector, transposed: bool = False) -> Vector:
         loss, true = self.latent_loss_, batch.true_candidates
@@ -229,7 +222,7 @@ class StateLatentLosses(ListedLatentLosses["StateBatch"]):
         return losses
 
     def latent_losses(self, batch: "StateBatch", H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
-        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose states are known."""
+        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labeled batch whose states are known."""
         self._require_compared(batch, H_true=H_true, Y_pred=Y_pred, H_pred=H_pred)
         predicted = self.labels_.encode(Y_pred)
         states, right = self._checked_states(batch, H_true), predicted == batch.truth

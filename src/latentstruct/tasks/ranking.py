@@ -10,18 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.measures import select_first, violated_pairs
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
-from latentstruct.core.validation import as_reals, boolean, check_parameters, integer
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import boolean, check_parameters, finite_of, integer, numbers_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, rescaled
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays
+from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.rows import RowTask
 
@@ -63,29 +62,21 @@ class QueryBatch(FlatBatch):
         return RowParts.of(self.inputs, self.offsets, query.rows)
 
 
-def check_grades(Y: Any, kind: str = "grades", sizes: Any = None, of: str = "documents") -> list[Vector]:
-    """Return the finite numbers of a kind of the documents of all queries, of which there must be `sizes` if given."""
+def check_grades(Y: Any, name: str = "Y", sizes: Any = None) -> list[Vector]:
+    """Return the finite numbers of the documents of all queries; `sizes` are the numbers of documents if given."""
     found = []
     for i, y in enumerate(Y):
-        name = f"the {kind} of query {i}"
-        try:
-            found.append(as_reals(y))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{name} must be numbers, one for each document ({error}): convert them") from error
-        if found[-1].ndim != 1:
-            raise InputError(f"{name} must have one dimension, found shape {found[-1].shape}: give a list of numbers")
-        if not np.isfinite(found[-1]).all():
-            raise InputError(f"{name} contain NaN or infinity; expected finite numbers: give every document a number")
-        if sizes is not None and len(found[-1]) != sizes[i]:
-            raise InputError(f"query {i} has {sizes[i]} {of} but {len(found[-1])} {kind}: give one for each document")
+        values = numbers_of(y, f"{name}[{i}]")
+        size = values.size if sizes is None else sizes[i]
+        found.append(finite_of(values, f"{name}[{i}]", (size,), "one number per document"))
     return found
 
 
-def check_both(Y_true: Any, Y_pred: Any, kind: str) -> tuple[list[Vector], list[Vector]]:
-    """Return the grades of the documents of all queries, and as many predicted numbers of a kind."""
+def check_both(Y_true: Any, Y_pred: Any) -> tuple[list[Vector], list[Vector]]:
+    """Return the grades of the documents of all queries, and as many predicted numbers."""
     check_examples(Y_true, Y_pred)
-    truth = check_grades(Y_true)
-    return truth, check_grades(Y_pred, kind, [len(y) for y in truth], "grades")
+    truth = check_grades(Y_true, "Y_true")
+    return truth, check_grades(Y_pred, "Y_pred", [len(y) for y in truth])
 
 
 class QueryTask(RowTask):
@@ -108,7 +99,7 @@ class QueryTask(RowTask):
         inputs, offsets = stack_examples(X, self.n_features, 1)
         sizes = np.diff(offsets).tolist()
         if 0 in sizes:
-            raise InputError(f"X[{sizes.index(0)}] must have at least one document, got none: remove the query")
+            raise InputError(f"X[{sizes.index(0)}]", Description("none"), "at least one document")
         grades = None if Y is None else np.concatenate(check_grades(Y, sizes=sizes))
         return QueryBatch(offsets, grades, inputs)
 
@@ -123,7 +114,7 @@ class QueryTask(RowTask):
         inputs = InputRows.unpacked(found, self.n_inputs_, 1)
         grades = found.finite("grades") if "grades" in found else None
         if grades is not None and len(grades) != inputs.shape[0]:
-            raise InputError(f"there are {len(grades)} packed grades; expected {inputs.shape[0]}: {CURE}")
+            raise found.error("grades", f"{len(grades)} grades", f"{inputs.shape[0]} grades")
         return QueryBatch(found.pointers("offsets", inputs.shape[0], least=1), grades, inputs)
 
     def true_outputs(self, batch: QueryBatch) -> list[Vector]:
@@ -147,7 +138,7 @@ class PrecisionAtK(QueryTask):
     Parameters
     ----------
     k : int, default=5
-        How many documents count. Of a shorter list all are chosen, still divided by k, so that nothing can be lost.
+        Number of documents that count. All documents of a shorter list are chosen, still divided by k; their loss is 0.
 
     Notes
     -----
@@ -183,12 +174,10 @@ class PrecisionAtK(QueryTask):
 
     def _check_training(self, outputs: list[Vector]) -> None:
         if not any((y > 0).any() for y in outputs):
-            raise InputError(
-                f"none of the {sum(map(len, outputs))} documents in Y is relevant; expected some: check the grades"
-            )
+            raise InputError("Y", Description("none"), "grades with at least one relevant document")
 
     def _chosen(self, batch: QueryBatch, documents: RowParts, mode: Mode, scores: Vector) -> Indices:
-        """Return the first documents of each query in their order, as places among all, −1 behind a short list."""
+        """Return the first documents of each query in their order, as positions in all, −1 after a short list."""
         preferred = np.zeros(len(scores), dtype=np.bool_)
         if mode == "augmented":
             scores = scores - documents.of_all(batch.relevant)
@@ -260,12 +249,10 @@ class PrecisionAtK(QueryTask):
         size, places = min(self.k, len(relevant)), np.asarray(h)
         fits = places.shape == (size,) and places.dtype.kind in "iu" and len(np.unique(places)) == size
         if not fits or places.min() < 0 or places.max() >= len(relevant):
-            found = f"the latent of query {i} is {show(h)}"
-            raise InputError(f"{found}; expected {size} different positions from 0 to {len(relevant) - 1}: correct it")
+            raise InputError(f"latents[{i}]", h, f"{size} different positions from 0 to {len(relevant) - 1}")
         hits = relevant[places]
         if hits.sum() < min(size, relevant.sum()) or (np.diff(hits.astype(np.int8)) > 0).any():
-            found = f"the latent of query {i} is {show(h)}"
-            raise InputError(f"{found}; it puts an irrelevant document before a relevant one, but must not: order them")
+            raise InputError(f"latents[{i}]", h, "positions of relevant documents before all others")
         return places.astype(np.int64)
 
     def random_latents(self, batch: QueryBatch, rng: np.random.Generator) -> list[Indices]:
@@ -276,9 +263,9 @@ class PrecisionAtK(QueryTask):
     def initial_weights(self, batch: QueryBatch, attempt: int = 0) -> Vector:
         """Return the weights of a linear classification of documents into relevant and other ones, without its bias.
 
-        Each document weighs 1 / (number of documents of its query). Of several strengths of regularization the one with
-        the highest precision at k on this batch is taken, the next best at later attempts. Without both kinds of
-        documents the weights are 0.
+        The weight of a document is 1 / (number of documents of its query). Among several strengths of regularization,
+        the one with the highest precision at k on this batch is used, the next best at later attempts. Without both
+        kinds of documents the weights are 0.
         """
         require_labels(batch, "clamped")
         if batch.relevant.all() or not batch.relevant.any():
@@ -289,7 +276,7 @@ class PrecisionAtK(QueryTask):
         for strength in START_STRENGTHS:
             model = sklearn.svm.LinearSVC(C=strength, dual=False)
             with warnings.catch_warnings():
-                # Any model will do to start from.
+                # Any model is good enough to start from.
                 warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
                 model.fit(matrix, batch.relevant, weights)
             w = model.coef_[0].astype(np.float64)
@@ -306,7 +293,7 @@ class PrecisionAtK(QueryTask):
         """Return min(1, n(y)/k) − (1/k)·(relevant documents among the chosen) for each query.
 
         Y_true are grades (n_i,). Y_pred marks the chosen documents; where more than k are marked, relevant ones are
-        taken to come first. H_pred are the positions of the chosen documents, which decide if given.
+        assumed to come first. H_pred are the positions of the chosen documents, used instead of Y_pred if given.
         """
         return self._losses(*self._hits(Y_true, Y_pred, H_pred))
 
@@ -314,7 +301,7 @@ class PrecisionAtK(QueryTask):
     def _hits(Y_true: Any, Y_pred: Any, H_pred: Any) -> tuple[Indices, Indices]:
         """Return the numbers of relevant documents, and of those among them that are chosen."""
         counts = []
-        for i, (y, marks) in enumerate(zip(*check_both(Y_true, Y_pred, "marks"), strict=True)):
+        for i, (y, marks) in enumerate(zip(*check_both(Y_true, Y_pred), strict=True)):
             counts.append(((y > 0).sum(), (y[marks > 0 if H_pred is None else np.asarray(H_pred[i])] > 0).sum()))
         n_relevant, hits = np.array(counts, dtype=np.int64).T
         return n_relevant, hits
@@ -331,7 +318,7 @@ class PairwiseRanking(QueryTask):
     Parameters
     ----------
     normalize : bool, default=False
-        Whether each query counts by the mean over its P_i pairs (c_i = 1/P_i) and not by their sum (c_i = 1).
+        Whether to use the mean over the P_i pairs of a query (c_i = 1/P_i) instead of their sum (c_i = 1).
 
     Notes
     -----
@@ -362,13 +349,15 @@ class PairwiseRanking(QueryTask):
 
     def _check_training(self, outputs: list[Vector]) -> None:
         if all(len(np.unique(y)) < 2 for y in outputs):
-            raise InputError("Y has no pairs to order; expected a query with different grades: check the grades")
+            raise InputError("Y", Description("no pairs to order"), "grades that differ in at least one query")
 
     def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
         """Sum the violated pairs of the queries."""
         check_parameters(self)
         if not batch.labelled:
-            raise InputError("pairs are known from grades only, but the batch has none: prepare it with Y")
+            raise InputError(
+                "batch", Description("none"), "a batch with grades, which define pairs", "Prepare it with `Y`."
+            )
         documents = batch.documents(query)
         offsets = documents.offsets
         coefficients, counts = np.zeros(offsets[-1]), np.zeros(len(offsets) - 1)
@@ -388,7 +377,7 @@ class PairwiseRanking(QueryTask):
 
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return the share of pairs of grades Y_true that the scores Y_pred have in the wrong order, ties as half."""
-        truth, scores = check_both(Y_true, Y_pred, "scores")
+        truth, scores = check_both(Y_true, Y_pred)
         (ranks, n_pairs), flat, offsets = (
             graded_pairs(truth),
             np.concatenate(scores),

@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Batch, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.core.validation import can_be_stacked
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, by_rows, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.inputs import SPARSE_BELOW, Compressed, InputRows, check_matrix, compress, share_of_nonzeros
@@ -24,7 +23,7 @@ BLOCK = 2**18
 
 @dataclass
 class FlatBatch:
-    """Examples laid out one after the other, of which number i has the items offsets[i] … offsets[i + 1].
+    """Examples laid out one after the other; example i has the items offsets[i] … offsets[i + 1].
 
     `truth` is what is known of the outputs, None if they are unknown.
     """
@@ -44,7 +43,7 @@ class FlatBatch:
 
 
 def require_latents(batch: Batch, latents: Any) -> None:
-    """Raise unless outputs are known and there is one latent for each."""
+    """Raise unless outputs are known and there is one latent per output."""
     require_labels(batch, "clamped")
     require_one_latent_each(batch, latents)
 
@@ -58,12 +57,12 @@ def stack_examples(X: Any, n_features: int, n_labels: int) -> tuple[InputRows, I
 
 
 def is_plain(values: Any) -> bool:
-    """Tell whether values are an ordinary array of real numbers, which needs no conversion."""
+    """Return whether values are an ordinary array of real numbers, which needs no conversion."""
     return type(values) is np.ndarray and values.dtype.kind in "fiub"
 
 
 class RowStack:
-    """Rows of features that a task returns example by example, copied at once and checked by blocks.
+    """Rows of features that a task returns example by example, copied immediately and checked by blocks.
 
     Messages call them `name` and examples by the numbers `examples`, by default 0, 1, ….
     """
@@ -235,10 +234,14 @@ def checked_losses(found: Sequence[Any], source: str, name: Callable[[int], Any]
         number = loss[()] if isinstance(loss, np.ndarray) and loss.ndim == 0 else loss
         real = isinstance(number, bool | int | float | np.bool_ | np.integer | np.floating)
         if not (real and 0 <= number < np.inf):
-            raise InputError(
-                f"{source} of example {name(k)} must return a finite number ≥ 0, got {show(loss)}: correct {source}"
-            )
+            raise InputError(f"{source} of example {name(k)}", loss, "a finite number of at least 0")
     return np.array([float(loss) for loss in found])
+
+
+def loss_of_latents() -> InputError:
+    """Return the error of Rényi pooling with a loss that depends on latents."""
+    got = Description("a loss that depends on latents")
+    return InputError("output_loss", got, "independent of latents for Rényi pooling", "Use LatentSSVM.")
 
 
 @dataclass
@@ -293,7 +296,7 @@ class WrittenTask(BaseTask[E]):
         self.n_features = check_matrix(features, f"{self.feature_method} of example 0").shape[1]
 
     def state(self) -> dict[str, Any] | None:
-        """Return what `learn` found, for saving; nothing if a subclass learns more and does not say what."""
+        """Return what `learn` found, for saving; None if a subclass learns more without defining its state."""
         learned = {"n_features": int(self.n_features), "latent": bool(self.latent)}
         return learned if type(self).learn is WrittenTask.learn else None
 
@@ -307,11 +310,8 @@ class WrittenTask(BaseTask[E]):
             return answer, None
         if isinstance(answer, tuple) and len(answer) == 2:
             return answer
-        wanted, cure = "an output", "add a return statement"
-        if self.latent:
-            wanted, cure = "a pair (y, h), as latent is True", "return both, or set latent to False"
-        title = f"{type(self).__name__}.{source} of example {i}"
-        raise InputError(f"{title} returned {show(answer)}; expected {wanted}: {cure}")
+        expected = "a pair (y, h) because `latent` is True" if self.latent else "an output"
+        raise InputError(f"{type(self).__name__}.{source} of example {i}", answer, expected)
 
     def decode(self, batch: E, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best output of each example (latents pooled at ε_h, where they can be), and its best latent."""

@@ -1,4 +1,4 @@
-"""What a match of two positions is scored by: tables of pairs of codes, and products of profiles.
+"""Features of a match of two positions: tables of pairs of codes, and products of profiles.
 
 Each position has *tracks*: its letter, its secondary structure, its accessibility, and codes of its neighborhood. A
 table holds a weight for each code of some tracks at one position and each code of some tracks at the other.
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.sequences import Matches, SequenceTracks
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms, no_rows
 
 Codes = NDArray[np.int64]
@@ -29,7 +29,7 @@ TRACK_NAMES = ("letters", "structure", "accessibility")
 
 MOST_WEIGHTS = 20_000_000
 MOST_JOINT_NUMBERS = 4_000_000
-"""How many numbers of weights a table of joint codes may hold; beyond it each table is looked up by itself."""
+"""Maximum number of weight indices in a table of joint codes; with more, each table is looked up separately."""
 
 PATTERN_REACH = 2
 STRUCTURE_REACH = 3
@@ -48,7 +48,7 @@ HYDROPATHY = scale("1.8 -4.5 -3.5 -3.5 2.5 -3.5 -3.5 -0.4 -3.2 4.5 3.8 -3.9 1.9 
 HELIX = scale("1.42 .98 .67 1.01 .70 1.11 1.51 .57 1.00 1.08 1.21 1.16 1.45 1.13 .57 .77 .83 1.08 .69 1.06")
 STRAND = scale(".83 .93 .89 .54 1.19 1.10 .37 .75 .87 1.60 1.30 .74 1.05 1.38 .55 .75 1.19 1.37 1.47 1.70")
 TURN = scale(".66 .95 1.56 1.46 1.19 .98 .74 1.56 .95 .47 .59 1.01 .60 .60 1.52 1.43 .96 .96 1.14 .50")
-"""How much the amino acids favor helices, strands and turns (Chou & Fasman 1978)."""
+"""Propensities of the amino acids for helices, strands and turns (Chou & Fasman 1978)."""
 BURIED_ABOVE, EXPOSED_BELOW = 0.5, -1.0
 """Mean hydropathy of a neighborhood; about a third of the positions of proteins lies on each side of both."""
 
@@ -69,9 +69,9 @@ class Pairs(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """What a path scores: tables of matches, weights of dense features, costs of gaps.
+    """Scores of paths: tables of matches, weights of dense features, costs of gaps.
 
-    `linear` is whether no step weighs more than the linear domain of sums over paths allows.
+    `linear` is whether the scores of all steps are small enough for sums over paths without logarithms.
     """
 
     tables: Vector  # (cells,)
@@ -84,7 +84,7 @@ class Scoring(NamedTuple):
 
 
 class Numbering(NamedTuple):
-    """Which weights a cell of the tables stands for.
+    """Weights of the cells of the tables.
 
     Cell c of group g, one of cells[g] … cells[g+1], adds up the weights numbers[at[g] + (c − cells[g])·each[g] + …],
     each[g] of them.
@@ -99,31 +99,31 @@ class Numbering(NamedTuple):
 
 
 def scale_values(letters: str, known: dict[str, float], other: float) -> Vector:
-    """Return a number for each letter, `other` for those that are no amino acid."""
+    """Return the value of each letter, `other` for those that are no amino acid."""
     return np.array([known.get(letter, other) for letter in letters])
 
 
 def window_means(values: Vector, reach: int) -> Vector:
-    """Return the mean over the positions at most `reach` away, as far as the sequence goes."""
+    """Return the mean over the positions of the sequence at most `reach` away."""
     sums, places = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
     low, high = np.maximum(places - reach, 0), np.minimum(places + reach + 1, len(values))
     return (sums[high] - sums[low]) / (high - low)
 
 
 def derived_structure(letters: str) -> str:
-    """Return a guess at the secondary structure: which of helix (H), strand (E) and turn (L) the neighbors favor."""
-    favours = [window_means(scale_values(letters, known, 1.0), STRUCTURE_REACH) for known in (HELIX, STRAND, TURN)]
-    return "".join("HEL"[k] for k in np.argmax(favours, axis=0))
+    """Return an estimate of the secondary structure: helix (H), strand (E) or turn (L) by propensities of neighbors."""
+    propensities = [window_means(scale_values(letters, known, 1.0), STRUCTURE_REACH) for known in (HELIX, STRAND, TURN)]
+    return "".join("HEL"[k] for k in np.argmax(propensities, axis=0))
 
 
 def derived_accessibility(letters: str) -> str:
-    """Return a guess at the accessibility by the hydropathy of the neighbors: buried (b), between (i), exposed (e)."""
+    """Return an estimate of the accessibility by hydropathy of neighbors: buried (b), intermediate (i), exposed (e)."""
     means = window_means(scale_values(letters, HYDROPATHY, 0.0), HYDROPATHY_REACH)
     return "".join("eib"[int(mean > EXPOSED_BELOW) + int(mean > BURIED_ABOVE)] for mean in means)
 
 
 def with_derived(sequence: SequenceTracks) -> SequenceTracks:
-    """Return a sequence with guesses for the tracks that it does not have."""
+    """Return a sequence with estimates of its missing tracks."""
     return sequence._replace(
         structure=sequence.structure or derived_structure(sequence.letters),
         accessibility=sequence.accessibility or derived_accessibility(sequence.letters),
@@ -135,20 +135,19 @@ def sizes_of(pairs: SequencePairs) -> list[tuple[int, int]]:
     return [(len(a.letters), len(b.letters)) for a, b in pairs]
 
 
-def neighbours(codes: Codes, reach: int, n_codes: int) -> Codes:
+def neighbors(codes: Codes, reach: int, n_codes: int) -> Codes:
     """Return the codes of the positions at most `reach` away as one number; beyond the ends it is n_codes − 1."""
     windows = sliding_window_view(np.pad(codes, reach, constant_values=n_codes - 1), 2 * reach + 1)
     return windows @ n_codes ** np.arange(2 * reach, -1, -1)
 
 
-def encode_letters(text: str, alphabet: str, name: str, cure: str) -> Codes:
-    """Return the places of letters in the alphabet, or raise an error that names `name`, position and letter."""
+def encode_letters(text: str, alphabet: str, name: str, hint: str | None = None) -> Codes:
+    """Return the indices of letters in the alphabet, or raise an error that names `name`, position and letter."""
     places = {letter: place for place, letter in enumerate(alphabet)}
     codes = np.array([places.get(letter, -1) for letter in text], dtype=np.int64)
     for i in np.flatnonzero(codes < 0)[:1]:
-        raise InputError(
-            f"{name} has the letter {show(text[i])} at position {i} (from 0), expected one of {show(alphabet)}: {cure}"
-        )
+        got = Description(f"{show(text[i])} at position {i}")
+        raise InputError(name, got, f"a string of the letters {show(alphabet)}", hint)
     return codes
 
 
@@ -198,9 +197,12 @@ class AlignmentFeatures:
         self.sizes = {t: len(self.alphabets[t] or "") for t in present}
         windows = []
         if ORDERS[self.kind] > len(present) and self.kind in ("anova2", "tensor"):
+            tracks = ", ".join(TRACK_NAMES[t] for t in present)
             raise InputError(
-                f"features={show(self.kind)} combines {ORDERS[self.kind]} tracks, but the sequences have "
-                f"{len(present)} ({', '.join(TRACK_NAMES[t] for t in present)}): give further tracks, or derived=True"
+                "features",
+                self.kind,
+                f"a combination of at most {len(present)} tracks ({tracks})",
+                "Add tracks to the sequences, or set `derived` to True.",
             )
         if self.kind in ("window", "profile"):
             self.sizes[PATTERN] = 2 ** (2 * PATTERN_REACH + 1)
@@ -233,7 +235,9 @@ class AlignmentFeatures:
                 lookups.append(Lookup(right, left, self.n_table_weights, True, False))
             self.n_table_weights += size * (size + 1) // 2 if tied else size * other
             if self.n_table_weights > MOST_WEIGHTS:
-                raise InputError(f"features={show(self.kind)} needs over {MOST_WEIGHTS} weights: use fewer letters")
+                raise InputError(
+                    "features", self.kind, f"features with at most {MOST_WEIGHTS} weights", "Use fewer letters."
+                )
         return lookups
 
     def _grouped(self, lookups: list[Lookup]) -> list[Group]:
@@ -310,7 +314,7 @@ class AlignmentFeatures:
         return slope
 
     def slopes(self, n_matches: Indices, write: Callable[[Indices, Atoms], None]) -> Slopes:
-        """Return the slopes of examples of at most so many matches; `write` is given their ends and atoms to fill."""
+        """Return the slopes of examples with at most `n_matches` matches; `write` fills their ends and atoms."""
         each = int(self.numbering.each.sum()) + len(self._dense)
         size = int(np.minimum(n_matches * each + 2, self.n_weights).sum())
         ends = np.empty(len(n_matches) + 1, dtype=np.int64)
@@ -320,20 +324,19 @@ class AlignmentFeatures:
 
     def _codes(self, sequence: SequenceTracks, name: str) -> dict[int, Codes]:
         """Return the code of each track at each position."""
-        known = "use the letters of the training data"
-        cures = ("give all letters as alphabet=, or replace this one (X is any amino acid)", known, known)
         codes = {}
         for t in self.joint:
             track, alphabet = TRACK_NAMES[t], self.alphabets[t]
             text = getattr(sequence, track)
             if text is None:
-                raise InputError(f"{name} has no {track}, but the model uses it: give this track for all sequences")
-            codes[t] = encode_letters(text, alphabet or "", name if t == 0 else f"the {track} of {name}", cures[t])
+                raise InputError(f"{name}.{track}", None, "a string because the model uses this track")
+            hint = "Add the letter to `alphabet`, or replace it (X is any amino acid)." if t == LETTERS else None
+            codes[t] = encode_letters(text, alphabet or "", f"{name}.{track}", hint)
         if PATTERN in self.sizes:
             oily = scale_values(sequence.letters, HYDROPATHY, 0.0) > 1.0
-            codes[PATTERN] = neighbours(np.where(oily, 0, 1), PATTERN_REACH, 2)
+            codes[PATTERN] = neighbors(np.where(oily, 0, 1), PATTERN_REACH, 2)
         if SURROUNDINGS in self.sizes:
-            codes[SURROUNDINGS] = neighbours(codes[STRUCTURE], 1, self.sizes[STRUCTURE] + 1)
+            codes[SURROUNDINGS] = neighbors(codes[STRUCTURE], 1, self.sizes[STRUCTURE] + 1)
         return codes
 
     def _profile(self, sequence: SequenceTracks, name: str, letters: Codes, leads: bool) -> NDArray[np.float64]:
@@ -342,9 +345,10 @@ class AlignmentFeatures:
             return np.zeros((len(letters), 0))
         profile = sequence.profile
         if profile is None:
-            raise InputError(f"{name} has no profile, but features='profile' needs one: give it, or choose 'window'")
+            raise InputError(f"{name}.profile", None, "an array because `features` is 'profile'")
         if profile.shape[1] != self.n_profile:
-            raise InputError(f"{name} has {profile.shape[1]} profile columns, expected {self.n_profile}: give these")
+            got = Description(f"{profile.shape[1]} columns")
+            raise InputError(f"{name}.profile", got, f"an array with {self.n_profile} columns")
         if len(self._dense) == self.n_profile:
             return profile
         marks = (letters[:, None] == np.arange(self.n_profile)).astype(np.float64)
@@ -356,7 +360,7 @@ class AlignmentFeatures:
         for side in range(2):
             codes, factors = [], []
             for k, pair in enumerate(pairs):
-                name = f"sequence {'ab'[side]} of pair {k}"
+                name = f"X[{k}][{side}]"
                 found = self._codes(pair[side], name)
                 codes.append(np.stack([self._joined(found, (group.left, group.right)[side]) for group in self.groups]))
                 factors.append(self._profile(pair[side], name, found[LETTERS], side == 0))

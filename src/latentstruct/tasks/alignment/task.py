@@ -9,20 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import alignment as kernels
-from latentstruct.core.formatting import show
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
-from latentstruct.core.validation import (
-    Constraint,
-    boolean,
-    check_parameters,
-    integer,
-    numbers_of,
-    options,
-)
+from latentstruct.core.validation import Constraint, boolean, check_parameters, finite_of, integer, options, real
 from latentstruct.data.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.alignment.features import (
     ORDERS,
@@ -39,9 +31,9 @@ from latentstruct.tasks.alignment.features import (
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 
 MOST_CELLS = 10**9
-"""Largest product of the lengths of a pair: so many bytes are needed to trace the best path back."""
+"""Largest product of the lengths of a pair, which is the number of bytes needed to trace the best path back."""
 MOST_POOLED_CELLS = 10**8
-"""The same for sums over all alignments, which take 24 bytes a cell, and for all marginals of a batch together."""
+"""The same for sums over all alignments, which take 24 bytes per cell, and for all marginals of a batch together."""
 LINEAR_DOMAIN_SPREAD = 100.0
 """Largest score of a step, in temperatures, for which sums over paths are not kept as logarithms."""
 
@@ -51,7 +43,7 @@ def _is_alphabet(value: Any) -> bool:
 
 
 class GapCosts(NamedTuple):
-    """What a gap of k letters costs: open + (k − 1)·extend.
+    """Cost of a gap of k letters: open + (k − 1)·extend.
 
     Attributes
     ----------
@@ -64,7 +56,7 @@ class GapCosts(NamedTuple):
 
 
 class AlignmentState(TypedDict):
-    """What `Alignment` learns as plain lists, as files have it: letters, structure and accessibility."""
+    """What `Alignment` learns, as stored in files: alphabets of letters, structure and accessibility."""
 
     alphabets: tuple[str | None, str | None, str | None]
     n_profile: int
@@ -111,28 +103,28 @@ class Alignment(BaseTask):
     Parameters
     ----------
     features : {"simple", "anova2", "tensor", "window", "profile"}, default="simple"
-        What a match is scored by; each has all tables of those before it. With tracks (letters, secondary structure,
-        accessibility, as far as the sequences have them)
+        Features of a match; each option includes all tables of those before it. With tracks (letters, and secondary
+        structure and accessibility if the sequences have them)
 
         - *simple*: tables of one track against one track; with letters only, a substitution matrix;
         - *anova2*: of two tracks together against two; *tensor*: of all three against all three;
-        - *window*: tables of the neighborhood too: which of five letters are hydrophobic, and the structure of three
-          positions; anova2 and tensor as far as there are tracks;
-        - *profile*: products of the profiles' columns too, one weight a column; and, if columns are letters (P = 20 in
-          the order of PSI-BLAST, or all of the alphabet), the profile of one side at the letter of the other.
+        - *window*: also tables of the neighborhood: which of five letters are hydrophobic, and the structure of three
+          positions; anova2 and tensor if there are enough tracks;
+        - *profile*: also products of the columns of profiles, one weight per column; and, if columns are letters
+          (P = 20 in the order of PSI-BLAST, or the whole alphabet), the profile of one side at the letter of the other.
     mode : {"local", "global"}, default="local"
-        Local alignments leave both ends out for nothing; global ones pay for gaps there too.
+        Gaps at both ends cost nothing in local alignments, and as much as others in global ones.
     alphabet : str or None, default="ARNDCQEGHILKMFPSTWYVBZX"
         All letters that may occur; None for those of the training data.
     tolerance : int, default=4
         t of the loss: a match at most this far off still counts.
     symmetric : bool, default=True
-        Whether s does not change when the sequences change places.
+        Whether s is the same if the sequences are swapped.
     derived : bool, default=False
-        Whether tracks that are not given are guessed from the letters of a protein: helix, strand or turn by the
-        propensities of the neighbors, buried to exposed by their hydropathy.
+        Whether missing tracks are estimated from the letters of a protein: helix, strand or turn by the propensities
+        of the neighbors, buried to exposed by their hydropathy.
     partial : bool, default=False
-        Whether Y has only the matches that are sure. What the alignment does elsewhere is then latent.
+        Whether Y has only the certain matches. The rest of the alignment is then latent.
 
     Notes
     -----
@@ -166,7 +158,7 @@ class Alignment(BaseTask):
             "StructuralSVM, slack rescaling": "tables of paths by their number of hits would be larger by a factor |y|",
             **dict.fromkeys(
                 ("MarginalSSVM", "MinEntropySSVM"),
-                "which matches are sure is known of the true output only, so that other alignments have no latents",
+                "which matches are certain is known of the true output only, so that other alignments have no latents",
             ),
         },
     )
@@ -205,9 +197,9 @@ class Alignment(BaseTask):
         widths = {0 if sequence.profile is None else sequence.profile.shape[1] for sequence in every}
         self._set(alphabets, max(widths) if self.features == "profile" else 0)
         if self.features == "profile" and self.features_.n_profile == 0:
-            raise InputError("features='profile' needs a profile of each sequence, found none: choose 'window'")
+            raise InputError("features", self.features, "an option such as 'window' for sequences without profiles")
         if not any(map(len, check_each(Y, "Y[{}]", sizes_of(pairs)))):
-            raise InputError(f"none of the {len(pairs)} alignments in Y has a match; expected some: give the positions")
+            raise InputError("Y", Description("none"), "alignments with at least one match")
 
     def _pairs(self, X: Any) -> SequencePairs:
         """Return checked pairs, with derived tracks if these are used."""
@@ -236,7 +228,8 @@ class Alignment(BaseTask):
         pairs = self._pairs(X)
         for k, (height, width) in enumerate(sizes := sizes_of(pairs)):
             if height * width > MOST_CELLS:
-                raise InputError(f"pair {k} has {height} and {width} letters, but at most {MOST_CELLS} cells: cut them")
+                got = Description(f"{height} and {width} letters")
+                raise InputError(f"X[{k}]", got, f"sequences with a product of lengths of at most {MOST_CELLS}")
         truth = [] if Y is None else check_each(Y, "Y[{}]", sizes)
         matches = None if Y is None else np.concatenate(truth)
         return AlignmentBatch(self.features_.lay_out(pairs, truth), matches, offsets_from_lengths(map(len, truth)))
@@ -252,8 +245,10 @@ class Alignment(BaseTask):
         height, width = batch.heights[largest], batch.widths[largest]
         if height * width > MOST_POOLED_CELLS:
             raise InputError(
-                f"pair {largest} has {height} and {width} letters; expected a product of at most {MOST_POOLED_CELLS} "
-                "for sums over alignments, which take 24 bytes per cell: cut the sequences, or use StructuralSVM"
+                f"X[{largest}]",
+                Description(f"{height} and {width} letters"),
+                f"sequences with a product of lengths of at most {MOST_POOLED_CELLS} for sums over alignments",
+                "Split the sequences, or use StructuralSVM.",
             )
         scoring, cells = self._scoring(w, temperature), self.features_.numbering.cells
         most = sum(float(np.abs(scoring.tables[start:end]).max()) for start, end in pairwise(cells.tolist()))
@@ -266,7 +261,7 @@ class Alignment(BaseTask):
     def _effective(self, temperature: Temperature) -> float:
         """Return the one temperature that all paths are pooled at."""
         if self.latent and temperature.output != temperature.latent:
-            raise InputError(f"partial=True needs one temperature, got {tuple(temperature)}: use LatentSSVM")
+            raise InputError("temperature", tuple(temperature), "the same for outputs and latents")
         return temperature.output
 
     def pool_batch(self, batch: AlignmentBatch, query: Query) -> Pooled:
@@ -297,7 +292,7 @@ class Alignment(BaseTask):
         return self.features_.slopes(np.diff(pointers), lambda ends, atoms: kernels.path_atoms(*data, ends, *atoms))
 
     def _sum(self, batch: AlignmentBatch, query: Query, temperature: float) -> Pooled:
-        """Sum over all alignments; the slopes of a query with weights are added up at once."""
+        """Sum over all alignments; the slopes of a query with weights are added up directly."""
         chosen, gains = query.examples(batch), batch.gains(query) / temperature
         scoring = self._sum_scoring(batch, query.w, temperature, float(gains.max(initial=0.0)))
         hits, values = np.empty(len(chosen)), np.empty(len(chosen))
@@ -342,25 +337,26 @@ class Alignment(BaseTask):
         return values
 
     def complete(self, batch: AlignmentBatch, w: Vector) -> list[Matches]:
-        """Return the best alignment of each pair among those that contain the sure matches."""
+        """Return the best alignment of each pair among those that contain the certain matches."""
         require_labels(batch, "clamped")
         return split(*self._best(batch, Query(w, "clamped"), np.zeros(batch.n_examples))[:2])
 
     def completion_planes(self, batch: AlignmentBatch, latents: Sequence[Any]) -> Planes:
-        """Return the features of whole alignments, which must contain the sure matches, as planes."""
+        """Return the features of whole alignments, which must contain the certain matches, as planes."""
         require_labels(batch, "clamped")
         require_one_latent_each(batch, latents)
-        found, every = check_each(latents, "latent {}", batch.sizes), np.arange(batch.n_examples)
+        found, every = check_each(latents, "latents[{}]", batch.sizes), np.arange(batch.n_examples)
         assert batch.truth is not None
         for k, (h, y) in enumerate(zip(found, split(batch.truth, batch.pointers), strict=True)):
             missing = set(map(tuple, y.tolist())) - set(map(tuple, h.tolist()))
             if missing:
-                raise InputError(f"latent {k} lacks the match {min(missing)} of its alignment in Y, but must: add it")
+                got = Description(f"an alignment without {min(missing)}")
+                raise InputError(f"latents[{k}]", got, f"an alignment with all matches of `Y[{k}]`")
         slopes = self._path_slopes(batch, every, np.concatenate(found), offsets_from_lengths(map(len, found)))
         return Planes(*slopes, np.zeros(len(found)), np.zeros(len(found)), self.n_features)
 
     def random_latents(self, batch: AlignmentBatch, rng: np.random.Generator) -> list[Matches]:
-        """Return alignments that contain the sure matches, best by substitution scores drawn at random."""
+        """Return alignments that contain the certain matches, best by substitution scores drawn at random."""
         return self.complete(batch, np.concatenate([rng.normal(size=self.n_features - 2), [1.0, 0.5]]))
 
     def _distribution(
@@ -369,7 +365,7 @@ class Alignment(BaseTask):
         """Return what the kernels need for the probabilities of matches of all pairs."""
         effective = self._effective(temperature)
         if effective <= 0:
-            raise InputError(f"marginals need a temperature above 0, got {effective}: use decode for the best one")
+            raise InputError("temperature", effective, "above 0 for marginals")
         return batch.pairs, self._sum_scoring(batch, w, effective), np.arange(batch.n_examples)
 
     def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
@@ -377,8 +373,10 @@ class Alignment(BaseTask):
         pointers = offsets_from_lengths(batch.heights * batch.widths)
         if pointers[-1] > MOST_POOLED_CELLS:
             raise InputError(
-                f"the marginals of {batch.n_examples} pairs have {pointers[-1]} numbers, expected at most "
-                f"{MOST_POOLED_CELLS}: use fewer pairs at a time, or confidence"
+                "batch",
+                Description(f"{pointers[-1]} marginals"),
+                f"pairs with at most {MOST_POOLED_CELLS} marginals",
+                "Use fewer pairs, or compute confidences only.",
             )
         out = np.empty(pointers[-1])
         kernels.pool_matches(*self._distribution(batch, w, temperature), out)
@@ -390,7 +388,7 @@ class Alignment(BaseTask):
         """Return the probability of each predicted match, a list of arrays (m,)."""
         outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
         check_examples(outputs, batch.heights)
-        found = check_each(outputs, "prediction {}", batch.sizes)
+        found = check_each(outputs, "predictions[{}]", batch.sizes)
         pointers = offsets_from_lengths(map(len, found))
         shares = np.empty(pointers[-1])
         kernels.pool_given(*self._distribution(batch, w, temperature), np.concatenate(found), pointers, shares)
@@ -411,7 +409,7 @@ class Alignment(BaseTask):
         return self.features_.alphabets.letters, w[self.features_.letter_numbers()]
 
     def gap_costs(self, w: Vector) -> GapCosts:
-        """Return what opening a gap and each further letter in it cost."""
+        """Return the costs of opening a gap and of each further letter in it."""
         return GapCosts(float(w[-2]), float(w[-1]))
 
     def fixed_weights(self, matrix: tuple[str, Any], gap_open: float, gap_extend: float) -> Vector:
@@ -424,19 +422,16 @@ class Alignment(BaseTask):
         gap_open, gap_extend : float
             Cost of the first letter of a gap, and of each further one. BLAST's "existence 11, extension 1" is 12 and 1.
         """
-        letters, scores = matrix[0], numbers_of(matrix[1], "the scores of the matrix")
-        if scores.shape != (len(letters), len(letters)) or not np.isfinite(scores).all():
-            raise InputError(
-                f"the matrix has shape {scores.shape} for {len(letters)} letters, expected finite scores: give them all"
-            )
+        real().check(gap_open, "gap_open")
+        real().check(gap_extend, "gap_extend")
+        letters = matrix[0]
+        scores = finite_of(matrix[1], "matrix[1]", (len(letters), len(letters)), "one score per pair of letters")
         alphabet = self.features_.alphabets.letters
-        places = encode_letters(alphabet, letters, "the alphabet", "give a matrix with all letters of the alphabet")
+        places = encode_letters(alphabet, letters, "alphabet", "Use a matrix with all letters of `alphabet`.")
         chosen = scores[np.ix_(places, places)]
         if self.symmetric and not np.array_equal(chosen, chosen.T):
-            raise InputError("the matrix is not symmetric, but the task has symmetric=True: use symmetric=False")
+            raise InputError("matrix[1]", scores, "symmetric because `symmetric` is True")
         w = np.zeros(self.n_features)
         w[self.features_.letter_numbers()] = chosen
         w[-2:] = gap_open, gap_extend
-        if not np.isfinite(w).all():
-            raise InputError(f"gap costs must be finite, got {show(gap_open)} and {show(gap_extend)}: give numbers")
         return w

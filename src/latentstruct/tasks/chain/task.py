@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
@@ -19,7 +18,7 @@ from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Q
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import (
@@ -38,6 +37,7 @@ from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import COST_TABLES, LabelSet, distinct_labels
 from latentstruct.tasks.packing import Arrays, PackedArrays
+from latentstruct.tasks.rows import check_rows
 
 
 class Chain(ItemLabels[ChainBatch]):
@@ -53,7 +53,7 @@ class Chain(ItemLabels[ChainBatch]):
     start, end : bool, default=False
         Weights for the label of the first and of the last token.
     bias : bool, default=False
-        A weight for each label on its own.
+        A weight per label that does not depend on the input.
 
     Notes
     -----
@@ -63,13 +63,13 @@ class Chain(ItemLabels[ChainBatch]):
 
     The number −1 (`latentstruct.core.unknown.UNKNOWN`) in Y marks a token whose label is unknown; use lists, because it
     becomes the string "-1" in an array of strings. If the training data have such tokens, `latent` is True: the output
-    y_i is what is known, the latent h the labels of the unknown tokens. These cost nothing; the clamped side pools the
+    y_i is what is known, the latent h the labels of the unknown tokens. Their loss is 0; clamped inference pools the
     labelings that agree with y_i. Latents are whole labelings, and `decode` returns its labeling both as y and as h.
 
     Inference is exact at all temperatures. Where ε_y ≠ ε_h, unknown tokens are eliminated first at ε_h: a run of
-    them between two known tokens becomes a matrix (S, S), at a cost of up to S³ a token, one at an end of the
-    sequence a vector; then the chain of known tokens is pooled at ε_y. In `decode`, and wherever no labels were
-    given, all tokens are outputs.
+    them between two known tokens becomes a matrix (S, S), at a cost of up to S³ per token, one at an end of the
+    sequence a vector; then the chain of known tokens is pooled at ε_y. In `decode`, and in batches without labels,
+    all tokens are outputs.
 
     Examples
     --------
@@ -116,18 +116,20 @@ class Chain(ItemLabels[ChainBatch]):
             seen.update(distinct_labels(concatenate.from_iterable(label_lists(Y, "Y", self.item))))
             n_inputs = check_matrix(X[0], "X[0]").shape[1] if n_inputs < 0 else n_inputs
         if not seen:
-            raise InputError("all sequences are empty: at least one token is needed to train; give some")
+            raise InputError("X", Description("empty sequences only"), "sequences with at least one token")
         labels = LabelSet.learn(seen)
-        for slip in (None, str(UNKNOWN)):
-            if self.labels is None and slip in labels.index:
+        for mistaken in (None, str(UNKNOWN)):
+            if self.labels is None and mistaken in labels.index:
                 raise InputError(
-                    f"Y has the label {show(slip)}; expected the number -1 where a label is unknown: write -1, in "
-                    "lists rather than arrays of strings, or declare it in labels"
+                    "Y",
+                    mistaken,
+                    "the integer -1 where a label is unknown",
+                    "Use lists instead of arrays of strings, or declare this label in `labels`.",
                 )
         latent = UNKNOWN in labels.index
         known = [label for label in labels.labels if not is_unknown(label)]
         if not known:
-            raise InputError("all labels are -1 (unknown); expected at least one known label: label some of the tokens")
+            raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known label")
         if latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
@@ -135,7 +137,7 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
         if UNKNOWN in labels.index:
-            raise InputError(f"labels has -1, which marks unknown ones, found {show(labels.labels[:10])}: rename it")
+            raise InputError("labels", labels.labels[:10], "different from -1, which marks unknown labels")
         n = len(labels)
         self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
         self._set_costs(labels, self.costs)
@@ -179,7 +181,7 @@ class Chain(ItemLabels[ChainBatch]):
     def true_outputs(self, batch: ChainBatch) -> list[list[Any]]:
         """Return the labels that a batch was prepared with, a list for each sequence."""
         require_labels(batch, "clamped")
-        # The number −1 of unknown labels finds the last of these.
+        # The number −1 of unknown labels is the index of the last one.
         labels = [*self.labels_.labels, UNKNOWN]
         flat = [labels[number] for number in batch.known(None).tolist()]
         return [flat[start:end] for start, end in pairwise(batch.offsets.tolist())]
@@ -195,8 +197,7 @@ class Chain(ItemLabels[ChainBatch]):
         shapes = [x.shape for x in matrices]
         for k, shape in enumerate(shapes):
             if shape[1:] != (self.n_inputs_,):
-                width = check_matrix(matrices[k], f"X[{k}]").shape[1]
-                raise InputError(f"X[{k}] has {width} features but the model has {self.n_inputs_}: give the same")
+                check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
         stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
         try:
             return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
@@ -207,7 +208,7 @@ class Chain(ItemLabels[ChainBatch]):
             raise
 
     def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
-        return self.labels_.encode_items(flat_labels(Y, offsets, name, self.item), offsets, name, self.item)
+        return self.labels_.encode_items(flat_labels(Y, offsets, name, self.item), offsets, name)
 
     def _latent_states(self, batch: ChainBatch, latents: Sequence[Any], name: str) -> Indices:
         return self._label_numbers(latents, batch.offsets, name)
@@ -235,7 +236,7 @@ class Chain(ItemLabels[ChainBatch]):
         if query.rows is not None:
             tokens, offsets = positions(batch.offsets, rows)
             truth = truth[tokens] if batch.labelled else truth
-        # Sequences that are not next to each other have no place of their own there.
+        # Only consecutive sequences are a part of the table.
         if query.weights is not None and isinstance(span, slice):
             table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
         scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
@@ -243,9 +244,9 @@ class Chain(ItemLabels[ChainBatch]):
         return Selection(rows, tokens, offsets, truth, scores)
 
     def _labeling_memory(self, offsets: Indices) -> tuple[Indices, Atoms]:
-        """Return where the features of each sequence's labeling begin, and memory for them."""
+        """Return the offsets of the features of each sequence's labeling, and memory for them."""
         pointers = (2 + (self.bias_at_ >= 0)) * offsets
-        # There is one transition less than tokens, unless there are none.
+        # There is one transition fewer than tokens, unless there are none.
         pointers[1:] += ((self.start_at_ >= 0) + (self.end_at_ >= 0) - 1) * (offsets[1:] > offsets[:-1]).cumsum()
         size = int(pointers[-1])
         return pointers, Atoms(np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), np.ones(size))
@@ -427,6 +428,6 @@ class Chain(ItemLabels[ChainBatch]):
         outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
         labels = self._label_numbers(outputs, batch.offsets, "predictions")
         if (labels == UNKNOWN).any():
-            raise InputError("predictions have -1 (unknown), expected a label for each token: take those of decode")
+            raise InputError("predictions", Description("-1 (unknown)"), "a label per token")
         sums = self._pool_soft(batch, Query(w, "free", temperature), TOGETHER)[1]
         return split(sums.marginals[np.arange(len(labels)), labels], batch.offsets)

@@ -15,8 +15,8 @@ from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
 from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
-from latentstruct.core.validation import check_parameters, integer, options
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import array_of, check_parameters, integer, options
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
 from latentstruct.tasks.classes.multiclass import ClassTask
@@ -28,7 +28,6 @@ from latentstruct.tasks.classes.states import (
     StateParts,
     StatePredictions,
     StateTable,
-    as_table,
     has_one_row,
     read_array,
     read_matrices,
@@ -37,9 +36,9 @@ from latentstruct.tasks.classes.states import (
 from latentstruct.tasks.inputs import InputRows, check_matrix, require_width, rescaled
 from latentstruct.tasks.labels import LabelSet, label_list
 from latentstruct.tasks.latent_losses import StateLatentLosses
-from latentstruct.tasks.packing import CURE, Arrays, PackedArrays, optional
+from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
-# More than any list of states, and few enough to be laid out.
+# More than any list of states, and few enough to be kept in memory.
 MOST_STATES = 1_000_000
 
 
@@ -50,14 +49,14 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     Parameters
     ----------
     n_states : int, optional
-        H. Needed where X has one row an example; else a check of what X holds.
+        H. Required if X has one row per example, else used to check X.
     weights : {"class", "state"}, default="class"
-        One weight vector a class (states are views of the input: rotations, boxes, positions), or one for each class
-        and state (parts of a mixture).
+        One weight vector per class (states are views of the input: rotations, boxes, positions), or one per class and
+        state (parts of a mixture).
     labels : sequence of hashable, optional
         All classes that may occur, in the order of the model; by default those of the training data.
     costs : None, mapping or array of shape (S, S), default=None
-        Δ(y, ŷ): 0/1, the cost of missing each true class, or a matrix (true, predicted). States cost nothing.
+        Δ(y, ŷ): 0/1, the cost of missing each true class, or a matrix (true, predicted). It does not depend on states.
     bias : float, default=0.0
         Value of a constant feature of each weight vector; 0 for none.
     latent_loss : None, "zero_one" or array of shape (H, H), default=None
@@ -65,21 +64,21 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         Δ(y, h, ŷ, ĥ) = costs[y, ŷ] if y ≠ ŷ, else K(h, ĥ): none, 1 for different states, or a matrix (true,
         predicted). Other estimators do not compare states.
     states : array of shape (S, H), optional
-        Which states the classes have, for weights "state": 1 for one with weights, 0 for one that scores 0 whatever its
-        input is, −1 for none. All have weights by default; `prune` of a fitted estimator makes such a table.
+        States of the classes, for weights "state": 1 for a state with weights, 0 for one whose score is always 0, −1
+        for none. All have weights by default; `prune` of a fitted estimator computes such a table.
 
     Notes
     -----
     X is an array (n, H, d) of the inputs x_i(h); or a sequence of matrices (H_i, d), which may have different numbers
     of states if weights is "class"; or, with n_states given and weights "state", a matrix (n, d) whose rows all states
-    see. Y is a sequence of n classes. Latents are state numbers, counted from 0.
+    share. Y is a sequence of n classes. Latents are indices of states, counted from 0.
 
     There are B = S weight vectors for weights "class" and B = S·H for "state". Weight f·B + b belongs to feature f and
     vector b, where b = y or b = y·H + h; the B bias weights come last. All temperatures are exact.
 
-    With `states` only those with weights have a vector; they are counted in the same order, and ``vector_of_`` (S, H)
-    holds their numbers, −1 for a state that scores 0 and −2 for none. X may then have the rows of all H states, of
-    which the others are not looked at, or only those of ``needed_states_``, in their order.
+    With `states` only states with weights have a vector. They are numbered in the same order, and ``vector_of_``
+    (S, H) contains their numbers, −1 for a state whose score is 0 and −2 for none. X may then have the rows of all H
+    states, where others are ignored, or only those of ``needed_states_``, in their order.
 
     Examples
     --------
@@ -87,7 +86,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     >>> from latentstruct import LatentMulticlass, LatentSSVM
     >>> rng = np.random.default_rng(0)
     >>> X, y, h = rng.normal(size=(60, 5, 2)), rng.integers(0, 2, 60), rng.integers(0, 5, 60)
-    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of five views tells the class
+    >>> X[np.arange(60), h] += 6.0 * (2 * y[:, None] - 1)  # one of five views shows the class
     >>> model = LatentSSVM(LatentMulticlass(), C=1.0, restarts=3).fit(X, y)
     >>> bool(np.mean(model.predict_latent(X) == h) > 0.9)
     True
@@ -119,7 +118,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         self._check_parameters()
         matrix, sizes, shared = self._rows(X)
         if not matrix.shape[1]:
-            raise InputError("X has no features; expected at least one: give some")
+            raise InputError("X", Description("none"), "rows with at least one feature")
         if self.weights != "state":
             return matrix.shape[1], None, shared
         n_states = self.n_states if shared else int(sizes[0])
@@ -129,12 +128,12 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         check_parameters(self)
         if self.states is None:
             return
-        shape = as_table(self.states).shape
-        if self.weights != "state" or len(shape) != 2 or self.n_states not in (None, shape[1]):
-            raise InputError(
-                f"states has shape {shape}, which needs weights='state' and an array (S, H) with H = n_states, found "
-                f"weights={show(self.weights)} and n_states={show(self.n_states)}: give these, or leave out states"
-            )
+        shape = array_of(self.states, "states").shape
+        if self.weights != "state":
+            raise InputError("states", self.states, "None unless `weights` is 'state'")
+        if len(shape) != 2 or self.n_states not in (None, shape[1]):
+            wanted = "H" if self.n_states is None else self.n_states
+            raise InputError("states", Description(f"shape {shape}"), f"an array of shape (S, {wanted})")
 
     def _set(self, labels: LabelSet, n_inputs: int, *sizes: Any) -> None:
         self.n_states_, self.shared_ = sizes
@@ -156,9 +155,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         self._check_parameters()
         n_states = None if state["n_states"] is None else int(state["n_states"])
         if n_states is None and state["shared"]:
-            raise InputError(
-                "states share their rows, but their number is missing; expected it: the state is damaged, train again"
-            )
+            raise InputError("state['n_states']", None, "an integer if states share rows", "Train again.")
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), n_states, bool(state["shared"]))
 
     @property
@@ -173,16 +170,13 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
 
     def _own_table(self, name: str) -> StateTable:
         if self.table_ is None:
-            raise AttributeError(f"there is no {name}: it is for weights='state', after training")
+            raise AttributeError(f"{name} is only available after training with weights='state'")
         return self.table_
 
     def state_groups(self, shared: bool = False) -> NDArray[np.int64]:
         """Return the group of each weight, (d,): y·H + h, or h where the classes share the groups of states."""
         if self.table_ is None:
-            raise InputError(
-                f"states share their weights (weights={show(self.weights)}), so that there is no group for each: use "
-                "weights='state'"
-            )
+            raise InputError("weights", self.weights, "'state' for groups of states")
         y, h = np.nonzero(self.table_.vector_of >= 0)
         groups = h if shared else y * self.table_.vector_of.shape[1] + h
         return np.tile(groups, self.n_inputs_ + bool(self.bias))
@@ -212,9 +206,10 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
             matrix = check_matrix(X, "X")
             if self.weights != "state" or n_states is None:
                 raise InputError(
-                    f"X has one row an example (shape {matrix.shape}), which needs weights='state' and n_states, "
-                    f"found weights={show(self.weights)} and n_states={show(self.n_states)}: give these, or X of "
-                    "shape (n, H, d)"
+                    "X",
+                    Description(f"shape {matrix.shape}"),
+                    "an array of shape (n, H, d), one row per state",
+                    "For one row per example, set `weights` to 'state' and `n_states`.",
                 )
             return matrix, np.ones(matrix.shape[0], dtype=np.int64), True
         same = n_states is not None or self.weights == "state"
@@ -223,7 +218,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     def prepare(self, X: Any, Y: Any = None) -> StateBatch:
         """Validate inputs, lay them out flat and number the classes."""
         check_examples(X, Y, rows=True)
-        # Whether an array's values are finite follows from its scores; reading it twice takes as long as scoring it.
+        # Whether the values are finite follows from the scores; an extra pass takes as long as computing these.
         checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
         matrix, sizes, shared = self._rows(X, checked)
         require_width(matrix, self.n_inputs_, "X")
@@ -238,11 +233,11 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         n_states = 0 if table is None else table.vector_of.shape[1]
         fits = table is None or shared or sizes[0] in (n_states, len(table.needed))
         if shared != self.shared_ or not fits:
-            found, wanted = (
-                "one row an example" if one else f"{number} rows an example"
+            got, wanted = (
+                "one row per example" if one else f"{number} rows per example"
                 for one, number in ((shared, sizes[0]), (self.shared_, self.n_states_ or "several"))
             )
-            raise InputError(f"X has {found}, but the model was trained with {wanted}: give X in the same form")
+            raise InputError("X", Description(got), f"an input with {wanted}, as in training")
         if table is not None:
             if not shared and sizes[0] != n_states:
                 place_of = np.full(n_states, -1)
@@ -256,7 +251,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         """Return a batch as arrays that can be stored."""
         unread = None
         if self.table_ is not None and not batch.shared and batch.place_of is None:
-            # The rows of states without weights may hold anything.
+            # The rows of states without weights may have any values.
             read = np.isin(np.arange(self.table_.vector_of.shape[1]), self.table_.needed)
             unread = None if read.all() else np.tile(~read, batch.n_examples)
         return {**batch.inputs.packed(unread), "row_offsets": batch.offsets, **optional(truth=batch.truth)}
@@ -267,9 +262,8 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         inputs = InputRows.unpacked(found, self.n_inputs_, self.n_vectors_)
         sizes = np.diff(found.pointers("row_offsets", inputs.shape[0], least=1))
         if self.table_ is not None and len(sizes) and (sizes != sizes[0]).any():
-            raise InputError(
-                f"the packed examples have from {sizes.min()} to {sizes.max()} rows; expected equally many: {CURE}"
-            )
+            got = f"from {sizes.min()} to {sizes.max()} rows per example"
+            raise found.error("row_offsets", got, "the same number of rows for each example")
         truth = found.optional("truth", 0, len(self.labels_), len(sizes))
         return self._batch(inputs, sizes, self.shared_, truth, checked=True)
 
@@ -338,7 +332,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> StatePredictions:
         """Return the best class of each example (states pooled at ε_h), and its best state.
 
-        Of several states that score 0 whatever their input is, the first is the one that is named.
+        Among several states whose score is always 0, the first is returned.
         """
         if temperature.latent == 0:
             values, chosen = self._parts(batch).best(Query(w, "free"))
@@ -370,7 +364,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return Planes(*slopes, nothing, nothing.copy(), self.n_features)
 
     def _checked_states(self, batch: StateBatch, latents: Sequence[Any]) -> Indices:
-        """Return states that the true classes have, or raise if some are not."""
+        """Return checked states of the true classes, or raise InputError."""
         truth, n = batch.classes(), batch.n_examples
         require_one_latent_each(batch, latents)
         try:
@@ -378,28 +372,20 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         except ValueError:
             states = np.empty(n, dtype=object)
         if states.shape != (n,) or states.dtype.kind not in "iu":
-            raise InputError(
-                f"latents must be {n} state numbers, one for each example, found {states.dtype} of shape "
-                f"{states.shape}: give a list of whole numbers, from 0"
-            )
+            raise InputError("latents", latents, f"{n} integers, the index of a state per example")
         beyond = np.flatnonzero((states < 0) | (states >= batch.sizes))
         if len(beyond):
             i = beyond[0]
-            raise InputError(
-                f"the latent of example {i} is {states[i]}; expected a state from 0 to {batch.sizes[i] - 1}: count the "
-                "states from 0"
-            )
+            raise InputError(f"latents[{i}]", states[i], f"a state from 0 to {batch.sizes[i] - 1}")
         absent = np.flatnonzero(self.table_ is not None and self.table_.vector_of[truth, states] == ABSENT)
         if len(absent):
             i = absent[0]
-            raise InputError(
-                f"the latent of example {i} is {states[i]}, a state that class {show(self.labels_.labels[truth[i]])} "
-                "of this model does not have: see vector_of_ of the task"
-            )
+            label = show(self.labels_.labels[truth[i]])
+            raise InputError(f"latents[{i}]", states[i], f"a state that class {label} has, see `vector_of_`")
         return states.astype(np.int64)
 
     def random_latents(self, batch: StateBatch, rng: np.random.Generator) -> list[int]:
-        """Return a random state for each example, of those that its class has weights for if some are lacking."""
+        """Return a random state for each example, among those with weights if its class has some."""
         if self.table_ is None or self.table_.complete:
             return rng.integers(0, batch.sizes).tolist()
         choices, truth = self.table_.choices, batch.classes()
@@ -409,7 +395,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
     def initial_latents(self, batch: StateBatch, rng: np.random.Generator, attempt: int) -> list[int]:
         """Return initial states: clusters of the inputs within each class where states share them, else random.
 
-        The first attempt keeps the best of ten clusterings; later ones take the first they find, for variety.
+        The first attempt uses the best of ten clusterings; later ones a single clustering, for variety.
         """
         if not batch.shared:
             return self.random_latents(batch, rng)
@@ -423,7 +409,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
             n_clusters = min(len(choices), len(members))
             means = sklearn.cluster.KMeans(n_clusters, n_init=1 if attempt else 10, random_state=seed)
             with warnings.catch_warnings():
-                # Equal inputs may have fewer clusters than there are states, which does no harm here.
+                # Equal inputs may have fewer clusters than there are states, which is harmless here.
                 warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
                 states[members] = choices[means.fit_predict(rescaled(batch.inputs.matrix[members]))]
         return states.tolist()
@@ -443,10 +429,7 @@ def _pool(
 
 
 def _require_numbers(values: Vector) -> None:
-    """Raise if the value of an example is not a number, because of scores that are not."""
-    wrong = np.flatnonzero(~(values > -np.inf))
-    if len(wrong):
-        raise InputError(
-            f"no score of example {wrong[0]} is a number, but each must be: its inputs or the weights are too large in "
-            "scale; standardise the features"
-        )
+    """Raise if the value of an example is NaN because its scores are."""
+    for i in np.flatnonzero(~(values > -np.inf))[:1]:
+        got = Description(f"{values[i]} at example {i}")
+        raise InputError("scores", got, "finite", "Inputs or weights are too large. Standardize the features.")

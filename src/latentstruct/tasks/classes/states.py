@@ -1,4 +1,4 @@
-"""Which latent states the classes of a model have, the candidates (y, h) these make, and these as parts of examples."""
+"""Latent states of classes, their candidates (y, h), and the candidates as parts of examples."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import highest
 from latentstruct.core.protocols import Prediction, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import array_of
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.classes.multiclass import MulticlassBatch
 from latentstruct.tasks.inputs import as_slice, check_matrix
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BLOCK = 2048
 """Examples scored together."""
 CONSTANT, ABSENT = -1, -2
-"""Instead of a weight vector's number: a state that scores 0 whatever its input is, and one that does not exist."""
+"""In place of the number of a weight vector: a state whose score is always 0, and one that does not exist."""
 
 
 class Candidates:
@@ -47,18 +48,10 @@ class Candidates:
         return [(int(h), self.weighted[states == h]) for h in np.unique(states)]
 
 
-def as_table(kinds: Any) -> NDArray[Any]:
-    """Return a table of states as an array, if all its rows have the same length."""
-    try:
-        return np.asarray(kinds)
-    except ValueError as error:
-        raise InputError(f"states must be an array (S, H), but rows differ ({error}): give all states") from error
-
-
 class StateTable:
     """The states of each class, where states have weights of their own.
 
-    `kinds` (S, H) are 1 for states with weights, 0 for those that score 0 whatever their input is, −1 for absent ones.
+    `kinds` (S, H) are 1 for states with weights, 0 for those whose score is always 0, −1 for absent ones.
     """
 
     def __init__(self, kinds: NDArray[np.int64]) -> None:
@@ -70,32 +63,31 @@ class StateTable:
         y, h = map(np.ascontiguousarray, np.nonzero(self.listed))
         vector = self.vector_of[y, h]
         self.every = Candidates(y, h, vector)
-        # All states that a maximum can tell apart: those with weights, and the first of each class that scores 0.
+        # All states that a maximum distinguishes: those with weights, and the first of each class whose score is 0.
         constants = np.flatnonzero(vector == CONSTANT)
         repeated = constants[np.diff(y[constants], prepend=-1) == 0]
         self.distinct = Candidates(*(np.delete(each, repeated) for each in (y, h, vector)))
 
     @classmethod
     def checked(cls, kinds: Any, n_labels: int, n_states: int) -> "StateTable":
-        """Make the table of S classes and H states from what a user gave, all states if None."""
+        """Return the checked table of S classes and H states; all states have weights if `kinds` is None."""
         if kinds is None:
             return cls(np.ones((n_labels, n_states), dtype=np.int64))
-        table = as_table(kinds)
+        table = array_of(kinds, "states")
         if table.shape != (n_labels, n_states) or table.dtype.kind not in "iu":
             raise InputError(
-                f"states must be whole numbers of shape ({n_labels}, {n_states}), one row per class and one column per "
-                f"state, found {table.dtype} of shape {table.shape}: give such an array"
+                "states",
+                Description(f"{table.dtype} of shape {table.shape}"),
+                f"integers of shape ({n_labels}, {n_states}), one row per class and one column per state",
             )
         table = table.astype(np.int64)
         for mark in table[(table < -1) | (table > 1)][:1]:
-            raise InputError(
-                f"states holds {mark}; expected 1 (the state has weights), 0 (it scores 0) or −1 (it does not exist): "
-                "use these marks only"
-            )
+            raise InputError("states", mark, "1 (the state has weights), 0 (its score is 0) or -1 (it does not exist)")
         empty = np.flatnonzero((table < 0).all(axis=1))
-        if len(empty) or not (table > 0).any():
-            what = f"class number {empty[0]} without any state" if len(empty) else "no state with weights"
-            raise InputError(f"states leaves {what}; expected some: mark with 1 the states that have weights")
+        if len(empty):
+            raise InputError(f"states[{empty[0]}]", table[empty[0]].tolist(), "a row with at least one state")
+        if not (table > 0).any():
+            raise InputError("states", Description("no 1"), "a table with at least one state with weights")
         return cls(table)
 
     @cached_property
@@ -107,8 +99,8 @@ class StateTable:
 class Cells:
     """Candidates (y, h) of some examples that have `sizes` states each, example by example and class by class.
 
-    If all examples have the same states, `listed` (S, H) may tell which of them exist. Arrays are computed at first
-    use, because those of large data take more memory than the inputs.
+    If all examples have the same states, `listed` (S, H) marks those that exist. Arrays are computed at first use,
+    because those of large data take more memory than the inputs.
     """
 
     def __init__(self, sizes: Indices, n_labels: int, listed: NDArray[np.bool_] | None = None) -> None:
@@ -182,7 +174,7 @@ class Cells:
 class StateBatch(MulticlassBatch):
     """Inputs x(h) of all examples, flat, and class numbers (n,).
 
-    All rows x(h) have the stride of the number of weight vectors. If `shared`, all states of an example see one row;
+    All rows x(h) have the stride of the number of weight vectors. If `shared`, all states of an example use one row;
     else state h of example i has the row offsets[i] + h, or offsets[i] + place_of[h].
     """
 
@@ -190,7 +182,7 @@ class StateBatch(MulticlassBatch):
     cells: Cells
     losses: Vector | None = None  # of all candidates, where they are not the costs of classes
     place_of: Indices | None = None  # (H,) place of each state among an example's rows, −1 for a state without a row
-    checked: bool = True  # whether all values that are needed are known to be finite; if not, their scores must tell
+    checked: bool = True  # whether all needed values are known to be finite; if not, their scores are checked
 
     @cached_property
     def sizes(self) -> Indices:
@@ -204,7 +196,7 @@ class StateBatch(MulticlassBatch):
 
     @cached_property
     def per_example(self) -> int:
-        """Number of rows of an example, where all have equally many."""
+        """Number of rows per example, where it is the same for all."""
         return self.inputs.shape[0] // len(self.sizes)
 
     @cached_property
@@ -306,7 +298,7 @@ class StateParts:
         return lines, self.batch.classes(query.rows)
 
     def by_candidate(self, lines: NDArray[np.float64], line: Indices) -> Vector:
-        """Return the numbers of classes (·, S), of which each example has one line, for all candidates."""
+        """Return values of classes (·, S), one row per example, for all candidates."""
         if self.task.table_ is not None:
             return lines[:, self.task.table_.every.y][line].ravel()
         return self.cells.by_class(lines[line].ravel())
@@ -412,11 +404,11 @@ class StateParts:
 
 
 def has_one_row(x: Any) -> bool:
-    """Tell whether an example is one row of inputs, not a matrix with a row for each state."""
+    """Return whether an example is one row of inputs, not a matrix with one row per state."""
     try:
         return not issparse(x) and np.ndim(x) < 2
     except ValueError:
-        # Rows of different lengths: reading them as a matrix tells of it.
+        # Rows of different lengths are reported when they are read as a matrix.
         return False
 
 
@@ -439,33 +431,29 @@ def require_finite(matrix: NDArray[np.float64], per_example: int, places: Indice
     places = np.arange(per_example) if places is None else places
     for start in range(0, len(X), 1000):
         for i, place, column in np.argwhere(~np.isfinite(X[start : start + 1000, places]))[:1]:
-            raise InputError(
-                f"example {start + i} of X has a value that is not finite at row {places[place]}, column {column}: "
-                "remove or impute it"
-            )
+            got = Description(f"{X[start + i, places[place], column]} at row {places[place]}, column {column}")
+            raise InputError(f"X[{start + i}]", got, "finite")
 
 
 def read_matrices(X: Any, n_states: int | None, needed: Indices | None, same: bool) -> tuple[Any, Indices]:
     """Return the rows of a sequence of matrices (H_i, d) as one matrix, and their numbers (n,).
 
-    All must have `n_states` rows, or as many as there are `needed` states; if neither is given, any number, which must
-    be the `same` if so said.
+    All must have `n_states` rows, or one per `needed` state; if neither is given, any number, the same for all if
+    `same`.
     """
-    matrices = [check_matrix(x, f"example {i} of X") for i, x in enumerate(X)]
+    matrices = [check_matrix(x, f"X[{i}]") for i, x in enumerate(X)]
     sizes = np.array([matrix.shape[0] for matrix in matrices])
     expected, width = n_states, matrices[0].shape[1]
     if same and (n_states is None or (needed is not None and sizes[0] == len(needed))):
         expected = sizes[0]
     for i, matrix in enumerate(matrices):
         if matrix.shape[0] == 0 or (expected is not None and matrix.shape[0] != expected):
-            wanted = "at least one" if expected is None else f"{expected} as n_states or the first example says"
+            wanted = "at least one row" if expected is None else f"{expected} rows, one per state"
             if needed is not None and len(needed) != n_states:
-                wanted = f"{n_states}, or the {len(needed)} that are needed ({needed.tolist()})"
-            raise InputError(f"example {i} of X has {matrix.shape[0]} states, expected {wanted}: give a row for each")
+                wanted = f"{n_states} rows, or {len(needed)} rows for the states {needed.tolist()}"
+            raise InputError(f"X[{i}]", Description(f"{matrix.shape[0]} rows"), wanted)
         if matrix.shape[1] != width:
-            raise InputError(
-                f"example {i} of X has {matrix.shape[1]} features, but example 0 has {width}: use the same"
-            )
+            raise InputError(f"X[{i}]", Description(f"{matrix.shape[1]} features"), f"rows with {width} features")
     any_sparse = any(issparse(matrix) for matrix in matrices)
     return sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices), sizes
 

@@ -16,10 +16,11 @@ from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, p
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import is_ordered
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes
 from latentstruct.tasks.base import by_rows, check_examples, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix
+from latentstruct.tasks.labels import HASHABLE
 from latentstruct.tasks.latent_losses import ListedLatentLosses, PlaneLosses, TrueCandidates, known_candidates
 from latentstruct.tasks.row_parts import (
     ExampleBatch,
@@ -28,6 +29,7 @@ from latentstruct.tasks.row_parts import (
     RowStack,
     WrittenTask,
     checked_losses,
+    loss_of_latents,
     require_latents,
 )
 
@@ -36,8 +38,8 @@ from latentstruct.tasks.row_parts import (
 class CandidateBatch(ExampleBatch):
     """Candidates of all examples, flat: features, groups of equal y, losses, and which have the true y.
 
-    `pair_tables` are the losses Δ(y_i, h', y, h) of each example, (M_i, K_i), worked out when they are first needed:
-    one line for each candidate (y_i, h') in the place of the truth, one column for each candidate (y, h).
+    `pair_tables` are the losses Δ(y_i, h', y, h) of each example, (M_i, K_i), computed at first use: one row per
+    candidate (y_i, h') of the true output, one column per candidate (y, h).
     """
 
     inputs: InputRows
@@ -79,9 +81,9 @@ def one_each(chosen: Sequence[int] | Indices, n: int) -> Vector:
 class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBatch]):
     """A structure whose candidates (y, h) can be listed for each example: everything is then exact.
 
-    Subclasses define `candidates` and, unless the 0/1 loss will do, `output_loss`. With one candidate for each y
-    there is nothing latent; several candidates of equal y are its latent completions. `ModLat` trains with
-    `pair_loss(x, y, h, y_hat, h_hat)`, a loss that compares latents too.
+    Subclasses define `candidates` and, unless the 0/1 loss is used, `output_loss`. With one candidate per y there are
+    no latents; several candidates of equal y are its latent completions. `ModLat` trains with
+    `pair_loss(x, y, h, y_hat, h_hat)`, a loss that also compares latents.
 
     Examples
     --------
@@ -124,13 +126,14 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         found = self.candidates(x)
         if not (isinstance(found, tuple | list) and len(found) == 3 and is_ordered(found[0])):
             raise InputError(
-                f"candidates of example {i} must return three values (outputs, latents or None, features), got "
-                f"{show(found)}: correct {type(self).__name__}.candidates"
+                f"{type(self).__name__}.candidates of example {i}",
+                found,
+                "three values (outputs, latents or None, features)",
             )
         ys, hs, _ = found
         if hs is not None and not (is_ordered(hs) and len(hs) == len(ys)):
-            shown = f"{len(hs)} latents" if is_ordered(hs) else f"{show(hs)} as latents"
-            raise InputError(f"example {i} lists {len(ys)} outputs but {shown}: give one for each candidate")
+            got = Description(f"{len(hs)} latents") if is_ordered(hs) else hs
+            raise InputError(f"latents of example {i}", got, f"a list of {len(ys)} latents, one per output")
         return found
 
     def pair_loss(self, x: Any, y: Any, h: Any, y_hat: Any, h_hat: Any) -> float:
@@ -155,15 +158,14 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
             ys, hs, features = self._listed(x, i)
             rows = stack.rows(features)
             if rows.shape != (len(ys), self.n_features) or len(ys) == 0:
-                raise InputError(
-                    f"example {i} lists {len(ys)} candidates with features of shape {rows.shape}; expected at least "
-                    f"one and shape ({len(ys)}, {self.n_features}): give one line for each"
-                )
+                expected = f"an array of shape ({max(1, len(ys))}, {self.n_features}), one row per candidate"
+                raise InputError(f"features of example {i}", Description(f"shape {rows.shape}"), expected)
             members, known_group = self._grouped(ys, [] if truth is None else truth[i : i + 1], i)
             if (hs is not None) != self.latent or (hs is None and len(members) < len(ys)):
                 raise InputError(
-                    f"the candidates of example {i} are ambiguous: outputs must be distinct, or have latents in all "
-                    "examples: give each candidate a latent, or make the outputs differ"
+                    f"candidates of example {i}",
+                    Description("latents" if hs is not None else "no latents"),
+                    "distinct outputs without latents, or outputs with latents in all examples",
                 )
             order = [j for group in members.values() for j in group]
             in_order = order == list(range(len(ys)))
@@ -192,13 +194,8 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
             if not known or known[0] in members:
                 return members, list(members).index(known[0]) if known else 0
         except TypeError as error:
-            raise InputError(
-                f"the outputs of example {i} must be hashable ({error}): use numbers, strings or tuples"
-            ) from error
-        raise InputError(
-            f"the output {show(known[0])} of example {i} is not among its candidates: list it in candidates(), or "
-            "correct Y"
-        )
+            raise InputError(f"outputs of example {i}", Description(str(error)), HASHABLE) from error
+        raise InputError(f"Y[{i}]", known[0], "one of the outputs that candidates() lists")
 
     def _parts(self, batch: CandidateBatch, rows: Indices | None = None) -> CandidateParts:
         """Return the candidates of some examples, by default of all."""
@@ -235,7 +232,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         if query.augmented:
             losses = candidate_losses[first]
             if (np.repeat(losses, np.diff(parts.groups)) != candidate_losses).any():
-                raise InputError("the loss depends on the latent, which Rényi pooling has no place for: use LatentSSVM")
+                raise loss_of_latents()
         elif query.mode == "clamped":
             losses = np.where(parts.of_all(batch.fitting)[first], 0.0, -np.inf)
         values, shares = np.empty(len(parts.offsets) - 1), np.empty(len(scores))
@@ -293,9 +290,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         for i, (h, fitting) in enumerate(zip(latents, split(true.places, true.offsets), strict=True)):
             found += [c for c in fitting.tolist() if batch.latents[c] == h][:1]
             if len(found) == i:
-                raise InputError(
-                    f"the latent {show(h)} of example {i} is not among the candidates of its output: take one of these"
-                )
+                raise InputError(f"latents[{i}]", h, f"a latent of the candidates with the output `Y[{i}]`")
         return found
 
     def completion_planes(self, batch: CandidateBatch, latents: Sequence[Any]) -> Planes:
@@ -330,10 +325,8 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         equal = table[np.arange(len(true)), true]
         if type(self).pair_loss is not CandidateTask.pair_loss and equal.any():
             wrong = int(np.flatnonzero(equal)[0])
-            raise InputError(
-                f"pair_loss of equal pairs must be 0, but at example {i} it is {equal[wrong]} for the output "
-                f"{show(y)} and the latent {show(latents[true[wrong]])}: correct pair_loss"
-            )
+            pair = f"the output {show(y)} with the latent {show(latents[true[wrong]])}"
+            raise InputError(f"pair_loss of example {i}", equal[wrong], f"0 for equal pairs such as {pair}")
         return table
 
     def _expected_losses(self, batch: CandidateBatch, P: Vector) -> Vector:
@@ -365,7 +358,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         return lambda examples, rows, columns: batch.losses[rows]
 
     def latent_losses(self, batch: CandidateBatch, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
-        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
+        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labeled batch whose latents are known."""
         self._require_compared(batch, H_true=H_true, Y_pred=Y_pred, H_pred=H_pred)
         known = zip(batch.X, batch.Y, H_true, strict=True)
         return np.concatenate([self._pair_losses(i, *one, [Y_pred[i]], [H_pred[i]]) for i, one in enumerate(known)])

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import Pooled, Prediction, Query
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import is_ordered
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_shape, is_ordered
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Slopes, no_rows
 from latentstruct.tasks.base import by_rows, check_examples, require_hard_max, require_labels, require_methods
 from latentstruct.tasks.inputs import InputRows, check_matrix
@@ -42,7 +41,7 @@ def as_row(vector: Any) -> Any:
 
 
 def direct_slopes(inputs: InputRows) -> Slopes:
-    """Return the rows as slopes that stand for themselves."""
+    """Return the rows as slopes that do not refer to input rows."""
     pointers, columns, values = inputs.compressed
     values = values if len(values) else np.ones(len(columns))
     return Slopes(no_rows(), pointers, Atoms(np.full(len(columns), -1, dtype=np.int32), columns, values))
@@ -128,11 +127,8 @@ class ExampleTask(WrittenTask[ExampleBatch]):
             return as_row(found)
         first = as_row(next(found))
         if first is None or (isinstance(first, np.ndarray) and first.ndim > 1 and len(first) != 1):
-            shown = "None" if first is None else f"an array of shape {first.shape}"
-            raise InputError(
-                f"{type(self).__name__}.joint_feature of example 0 returned {shown}; expected a vector (d,): return "
-                "one such as features.ravel()"
-            )
+            got = None if first is None else Description(f"shape {first.shape}")
+            raise InputError(f"{type(self).__name__}.joint_feature of example 0", got, "a vector of shape (d,)")
         return first
 
     def _in_batches(self, name: str) -> bool:
@@ -149,18 +145,12 @@ class ExampleTask(WrittenTask[ExampleBatch]):
         found = self.joint_feature_batch(X, *answers)
         if not isinstance(found, Iterator):
             matrix = check_matrix(found, "joint_feature_batch")
-            if matrix.shape != (len(examples), self.n_features):
-                raise InputError(
-                    f"joint_feature_batch has shape {matrix.shape}, expected {(len(examples), self.n_features)}: fix it"
-                )
+            check_shape(matrix, (len(examples), self.n_features), "joint_feature_batch")
             return InputRows(matrix, 1)
         stack = RowStack(self.n_features, self.feature_method, examples)
         for i, vector in zip(examples, found, strict=True):
             rows = stack.rows(as_row(vector))
-            if rows.shape != (1, self.n_features):
-                raise InputError(
-                    f"joint_feature of example {i} has shape {rows.shape}, expected {(1, self.n_features)}: correct it"
-                )
+            check_shape(rows, (1, self.n_features), f"joint_feature of example {i}")
             stack.append(rows)
         return stack.inputs()
 
@@ -189,10 +179,7 @@ class ExampleTask(WrittenTask[ExampleBatch]):
 
     def _require_each(self, found: Any, source: str, n: int) -> None:
         if not is_ordered(found) or len(found) != n:
-            raise InputError(
-                f"{type(self).__name__}.{source}_batch returned {show(found)}; expected {n} values, one for each "
-                "example: give a list of them"
-            )
+            raise InputError(f"{type(self).__name__}.{source}_batch", found, f"{n} values, one per example")
 
     def _best_latents(self, X: Any, Y: Any, w: Vector) -> list[Any]:
         return [self.best_latent(x, y, w) for x, y in zip(X, Y, strict=True)]

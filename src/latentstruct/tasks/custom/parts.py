@@ -22,10 +22,10 @@ from latentstruct.core.types import (
     sums_by,
 )
 from latentstruct.core.validation import as_reals
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import OPTIONAL, by_rows, check_examples, require_methods
-from latentstruct.tasks.inputs import InputRows, is_finite_number
+from latentstruct.tasks.inputs import InputRows, is_finite_number, require_width
 from latentstruct.tasks.row_parts import (
     ExampleBatch,
     RowLoss,
@@ -33,13 +33,14 @@ from latentstruct.tasks.row_parts import (
     RowStack,
     WrittenTask,
     is_plain,
+    loss_of_latents,
     require_latents,
 )
 
 
 @dataclass
 class PartsBatch(ExampleBatch):
-    """The parts of all examples, flat, with what each of them costs in a wrong output."""
+    """The parts of all examples, flat, with the loss of each part in an output."""
 
     inputs: InputRows
     offsets: Indices
@@ -50,18 +51,15 @@ class PartsBatch(ExampleBatch):
 
 @dataclass
 class _Returned:
-    """What a method of a task returned for the examples of a query: vectors (P_i,), maybe each with a number."""
+    """Values that a method of a task returned for the examples of a query: vectors (P_i,), optionally with a number."""
 
     task: WrittenTask
     source: str
     offsets: Indices
     rows: Sequence[int]
 
-    def _error(self, fault: str, wanted: str, k: int) -> InputError:
-        return InputError(
-            f"{self.source} of example {self.rows[k]} returned {fault}; expected {wanted}: correct "
-            f"{type(self.task).__name__}.{self.source}"
-        )
+    def _error(self, got: Any, expected: str, k: int) -> InputError:
+        return InputError(f"{type(self.task).__name__}.{self.source} of example {self.rows[k]}", got, expected)
 
     def joined(self, given: Iterable[Any], numbers: Vector | None = None) -> Vector:
         """Return the vectors as one, copied and checked; write numbers that come with them into `numbers`."""
@@ -74,23 +72,23 @@ class _Returned:
             if not is_plain(one):
                 try:
                     one = as_reals(one)
-                except (TypeError, ValueError) as error:
-                    raise self._error(show(one), f"{end - begin} numbers", k) from error
+                except TypeError as error:
+                    raise self._error(one, f"{end - begin} numbers, one per part", k) from error
             if one.shape != (end - begin,):
-                wanted = f"shape ({end - begin},), one number for each part"
-                raise self._error(show(one) if one.ndim == 0 else f"shape {one.shape}", wanted, k)
+                got = one if one.ndim == 0 else Description(f"shape {one.shape}")
+                raise self._error(got, f"an array of shape ({end - begin},), one number per part", k)
             flat[begin:end] = one
         if not np.isfinite(flat).all():
             k, _ = locate(self.offsets, np.flatnonzero(~np.isfinite(flat))[0])
-            raise self._error("numbers that are not finite", "finite numbers", k)
+            raise self._error(Description("NaN or infinity"), "finite", k)
         return flat
 
     def _number_and_vector(self, given: Any, k: int) -> tuple[float, Any]:
         if not (isinstance(given, tuple | list) and len(given) == 2):
-            raise self._error(show(given), "two values, a number and one number for each part", k)
+            raise self._error(given, "two values, a number and a vector with one number per part", k)
         number = given[0][()] if isinstance(given[0], np.ndarray) and given[0].ndim == 0 else given[0]
         if not is_finite_number(number):
-            raise self._error(show(given[0]), "a finite number as the first of two values", k)
+            raise self._error(given[0], "two values, first a finite number", k)
         return float(number), given[1]
 
 
@@ -141,7 +139,7 @@ class PartsTask(WrittenTask[PartsBatch]):
     (`CRF`, `marginals`). If `best` is approximate, set ``exact = False``: bounds are then reported as estimates.
 
     With ``latent = True`` `output` returns pairs (y, h), `counts` takes h as a last argument, and `best_completion` and
-    `random_latent` are defined too. Soft maxima then pool pairs (y, h) at one temperature, and also need
+    `random_latent` are also defined. Soft maxima then pool pairs (y, h) at one temperature, and also need
     `pool_completion`.
 
     If an example has few outputs, ``outputs(x)`` may list them all, hashable and each once. Then latents can be pooled
@@ -226,10 +224,8 @@ class PartsTask(WrittenTask[PartsBatch]):
 
     def pool_completion(self, x: Any, y: Any, scores: Vector, temperature: float) -> tuple[float, Any]:
         """Return ε log Σ_h exp(Σ_p u_p s_p / ε) over the latents of the known y, and the expected counts (P,)."""
-        raise InputError(
-            f"{type(self).__name__} defines no pool_completion(), so it knows the hard max only where there are "
-            "latents: define it, or use LatentSSVM"
-        )
+        expected = f"0 because {type(self).__name__} does not define pool_completion()"
+        raise InputError("temperature", temperature, expected, "Define this method, or use LatentSSVM.")
 
     def _first_features(self, X: Any, Y: Any) -> Any:
         hidden = ("best_completion", "random_latent") if self.latent else ()
@@ -238,16 +234,13 @@ class PartsTask(WrittenTask[PartsBatch]):
         return self.parts(X[0])
 
     def prepare(self, X: Any, Y: Any = None) -> PartsBatch:
-        """List the parts of all examples, and what they cost."""
+        """List the parts of all examples, and their losses."""
         check_examples(X, Y, rows=True)
         X, truth = list(by_rows(X)), None if Y is None else list(Y)
         stack = RowStack(self.n_features, self.feature_method)
         for i, x in enumerate(X):
             rows = stack.rows(self.parts(x))
-            if rows.shape[1] != self.n_features:
-                raise InputError(
-                    f"the parts of example {i} have {rows.shape[1]} features; expected {self.n_features}: correct parts"
-                )
+            require_width(rows, self.n_features, f"{self.feature_method} of example {i}")
             stack.append(rows)
         offsets = offsets_from_lengths(stack.lengths)
         constants, losses = np.zeros(len(X)), np.zeros(offsets[-1])
@@ -270,11 +263,11 @@ class PartsTask(WrittenTask[PartsBatch]):
             outputs = list(found)
             distinct = set(outputs)
         except TypeError as error:
-            raise InputError(f"{title} must return a list of hashable outputs, got {show(found)} ({error})") from error
+            raise InputError(title, found, "a list of hashable outputs") from error
         if not outputs or len(distinct) < len(outputs):
-            raise InputError(f"{title} must return each output once and at least one, got {show(found)}")
+            raise InputError(title, found, "a list of at least one output, without repetitions")
         if batch.Y is not None and batch.Y[i] not in distinct:
-            raise InputError(f"{title} must contain the known output {show(batch.Y[i])}, got {show(found)}")
+            raise InputError(title, found, f"a list with the known output {show(batch.Y[i])}")
         return outputs
 
     def _complete_each(
@@ -327,7 +320,7 @@ class PartsTask(WrittenTask[PartsBatch]):
     ) -> tuple[Vector, Vector, Vector]:
         """Return G_α of each output, its derivatives by the scores of parts, and the expected counts of parts."""
         if order == 1.0:
-            raise InputError(f"alpha is 1, but {type(self).__name__} knows expected counts only: choose another order")
+            raise InputError("alpha", order, f"different from 1 for {type(self).__name__}")
         plain, p = self._complete_each(batch, listed, scores, 1.0)
         sharp, q = self._complete_each(batch, listed, order * scores, 1.0)
         return (sharp - plain) / (order - 1.0), (order * q - p) / (order - 1.0), p
@@ -343,7 +336,7 @@ class PartsTask(WrittenTask[PartsBatch]):
             of_parts = loss.losses[listed.places]
             losses, again = (listed.sums(each * of_parts) for each in (counts, derivatives))
             if not np.allclose(losses, again):
-                raise InputError("the loss depends on the latent, which Rényi pooling has no place for: use LatentSSVM")
+                raise loss_of_latents()
             losses += batch.constants[listed.examples]
         pooled, shares = listed.pool(values + losses, query.temperature.output)
         slopes = parts.slopes(listed.expected(derivatives, shares, len(scores)), query)
@@ -377,7 +370,7 @@ class PartsTask(WrittenTask[PartsBatch]):
         if self.latent and not clamped and query.temperature.output != query.temperature.latent:
             return self._pool_listed(batch, parts, scores, query)
         temperature = query.temperature.latent if clamped and self.latent else query.temperature.output
-        # The methods of the user may overwrite what they are given.
+        # Methods of the user may overwrite their arguments.
         views = split(scores.copy(), parts.offsets)
         known = [[batch.Y[i] for i in rows]] if clamped else []
         given = zip([batch.X[i] for i in rows], *known, views, strict=True)

@@ -13,7 +13,7 @@ from latentstruct._native import graph as kernels
 from latentstruct.core.protocols import LatentSites, Query, Temperature
 from latentstruct.core.types import Array, Indices, Vector, Weights, locate, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.conditioning import Conditioned
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.engine import Inference
@@ -35,7 +35,7 @@ MAKING = RLock()
 
 
 def _is_near(w: Vector, kept: Vector) -> bool:
-    """Tell whether weights are within `NEARBY` of those that messages were kept for."""
+    """Return whether weights are within `NEARBY` of those of cached messages."""
     # Squares of weights may overflow.
     size = max(float(np.abs(w).max(initial=0.0)), float(np.abs(kept).max(initial=0.0))) or 1.0
     return bool(np.linalg.norm((w - kept) / size) <= NEARBY * np.linalg.norm(kept / size))
@@ -224,7 +224,7 @@ class GraphBatch:
         found.values[worse] = known.values[worse]
 
     def is_approximate(self, temperature: Temperature) -> bool:
-        """Tell whether some graph is too wide for exact pooling in training at these temperatures."""
+        """Return whether some graph is too wide for exact pooling in training at these temperatures."""
         return not self.made[self.pooling(temperature, False)[0]].exact.all()
 
     def pooling(self, temperature: Temperature, predicting: bool) -> tuple[str, Temperature]:
@@ -296,7 +296,7 @@ class GraphBatch:
 
 @dataclass(frozen=True)
 class HiddenNodes:
-    """The G nodes whose states are not known, each of which touches known nodes only, with M states in all."""
+    """The G nodes whose states are unknown, each adjacent to known nodes only, with M states in total."""
 
     nodes: Indices  # (G,) their numbers in the batch
     sites: LatentSites  # their graphs, and where their states lie among all M
@@ -313,9 +313,10 @@ class HiddenNodes:
         for pair in ends[hidden[ends].all(axis=1)][:1]:
             (k, first), (_, second) = (locate(batch.offsets, node) for node in pair)
             raise InputError(
-                f"X[{k}] has an edge between the nodes {first} and {second}, neither of which has a known label, but a "
-                "loss on hidden nodes (ModLat, IterativeLSVM) needs unknown nodes that touch known labels only: leave "
-                "such edges out, or use LatentSSVM, MarginalSSVM or HiddenCRF"
+                f"X[{k}].edges",
+                Description(f"an edge between the unknown nodes {first} and {second}"),
+                "edges with at least one known label for a loss on hidden nodes",
+                "Remove such edges, or use LatentSSVM, MarginalSSVM or HiddenCRF.",
             )
         nodes = np.flatnonzero(hidden)
         offsets = offsets_from_lengths(cards[nodes])

@@ -1,4 +1,4 @@
-"""Graphs as people give them: examples, grids, and many graphs stacked into flat arrays."""
+"""Inputs of graph models: single graphs, grids, and many graphs stacked into flat arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -7,16 +7,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.types import Indices, offsets_from_lengths
-from latentstruct.core.validation import array_of, check_unmasked, is_ordered, options
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import array_of, check_length, is_integer, is_ordered, options
+from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.inputs import check_matrix
 from latentstruct.tasks.labels import as_list
 
 TypeName = int | str
-"""What names a type of nodes or edges."""
+"""Name of a type of nodes or edges."""
 
 
 @dataclass(eq=False)
@@ -28,11 +28,11 @@ class GraphInput:
     features : array or CSR array of shape (V, d)
         Features of the nodes.
     edges : array of int, shape (E, 2)
-        Pairs of different nodes; the order of the two matters where labels or types are not symmetric.
+        Pairs of different nodes; their order matters where labels or types are not symmetric.
     edge_features : array or CSR array of shape (E, d_e), optional
         Features of the edges; a constant 1 if None.
     node_types : sequence of V ints or strings, optional
-        Types of the nodes, which have weights of their own; all "node" if None.
+        Types of the nodes; each type has separate weights. All "node" if None.
     edge_types : sequence of E ints or strings, optional
         Types of the edges; all "edge" if None.
     """
@@ -46,7 +46,7 @@ class GraphInput:
     __repr__ = short_repr
 
 
-# Steps (down, right) to the neighbours that come later in row-major order.
+# Steps (down, right) to the neighbors that come later in row-major order.
 STEPS = {"right": (0, 1), "down": (1, 0), "down-right": (1, 1), "down-left": (1, -1)}
 AXES = {"right": "horizontal", "down": "vertical", "down-right": "diagonal", "down-left": "diagonal"}
 
@@ -57,8 +57,8 @@ def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[Indices, N
     Each pair comes once, the earlier node first: all edges to the "right", then "down", and, if there are 8
     `neighbours`, "down-right" and "down-left".
     """
-    if not (isinstance(neighbours, int | np.integer) and neighbours in (4, 8)):
-        raise InputError(f"neighbours must be 4 or 8, found {show(neighbours)}: choose one of these")
+    if not (is_integer(neighbours) and neighbours in (4, 8)):
+        raise InputError("neighbours", neighbours, "4 or 8")
     numbers = np.arange(height * width, dtype=np.int64).reshape(height, width)
     edges, directions = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype="U10")]
     for direction, (down, right) in list(STEPS.items())[: neighbours // 2]:
@@ -83,10 +83,10 @@ def grid_graph(
     features : array of shape (H, W, d), or array or CSR array of shape (H·W, d) with `shape`
         Features of the cells.
     neighbours : {4, 8}, default=4
-        Whether diagonal neighbours are joined too.
+        Number of neighbors of a cell; 8 includes diagonal ones.
     edge_types : {"direction", "axis"}, optional
-        "direction": right, down, down-right and down-left edges have weights of their own; "axis": horizontal, vertical
-        and diagonal ones; None: all edges share their weights.
+        "direction": right, down, down-right and down-left edges have separate weights; "axis": horizontal, vertical and
+        diagonal ones; None: all edges share their weights.
     edge_features : array or CSR array of shape (E, d_e), optional
         In the order of `grid_edges`.
     shape : tuple (H, W), optional
@@ -95,17 +95,16 @@ def grid_graph(
     matrix = features if issparse(features) else array_of(features, "features")
     if shape is None:
         if matrix.ndim != 3:
-            raise InputError(f"features of a grid must have shape (H, W, d), got {matrix.shape}: give shape=(H, W)")
+            got = Description(f"shape {matrix.shape}")
+            raise InputError("features", got, "an array of shape (H, W, d)", "Pass `shape` for a matrix (H·W, d).")
         shape = matrix.shape[:2]
         matrix = matrix.reshape(-1, matrix.shape[2])
-    if not (is_ordered(shape) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape)):
-        raise InputError(f"shape must be two integers, got {show(shape)}: give the height and the width")
+    if not (is_ordered(shape) and len(shape) == 2 and all(map(is_integer, shape))):
+        raise InputError("shape", shape, "two integers (height, width)")
     height, width = shape
     if matrix.ndim != 2 or matrix.shape[0] != height * width:
-        raise InputError(
-            f"features have shape {matrix.shape}, but a grid of shape ({height}, {width}) needs a matrix with "
-            f"{height * width} rows: give one row for each cell, row by row"
-        )
+        got = Description(f"shape {matrix.shape}")
+        raise InputError("features", got, f"a matrix with {height * width} rows, one per cell in row-major order")
     edges, directions = grid_edges(height, width, neighbours)
     if edge_types is None:
         return GraphInput(matrix, edges, edge_features)
@@ -119,7 +118,7 @@ def grid_graph(
 class StackedGraphs:
     """Many graphs in flat arrays: nodes of graph g are nodes_at[g] … nodes_at[g + 1], edges likewise.
 
-    Edges (E, 2) number the nodes of the whole stack. Types are codes: places in the lists of names.
+    Edges (E, 2) have node indices of the whole stack. Types are codes: indices in the lists of names.
     """
 
     features: Any
@@ -136,7 +135,7 @@ class StackedGraphs:
 def stack_graphs(X: Any) -> StackedGraphs:
     """Check examples and lay them out in flat arrays."""
     graphs = [_as_graph(x, k) for k, x in enumerate(X)]
-    nodes = [check_matrix(graph.features, f"features of X[{k}]") for k, graph in enumerate(graphs)]
+    nodes = [check_matrix(graph.features, f"X[{k}].features") for k, graph in enumerate(graphs)]
     nodes_at = offsets_from_lengths(matrix.shape[0] for matrix in nodes)
     pairs = [_checked_edges(graph.edges, k, nodes[k].shape[0]) for k, graph in enumerate(graphs)]
     edges_at = offsets_from_lengths(map(len, pairs))
@@ -157,36 +156,25 @@ def _as_graph(x: Any, k: int) -> GraphInput:
     if isinstance(x, Mapping):
         names = [field.name for field in fields(GraphInput)]
         if not {"features", "edges"} <= set(x) <= set(names):
-            raise InputError(
-                f"X[{k}] has the keys {show(list(x))}, expected 'features', 'edges' and perhaps "
-                f"{', '.join(names[2:])}: rename or remove the others"
-            )
+            expected = f"a dict with the keys features and edges, and optionally {', '.join(names[2:])}"
+            raise InputError(f"X[{k}]", list(x), expected)
         return GraphInput(**x)
     if isinstance(x, tuple) and len(x) in (2, 3):
         return GraphInput(*x)
-    found = f"a tuple of {len(x)} items" if isinstance(x, tuple) else f"{type(x).__name__}"
-    raise InputError(
-        f"X[{k}] must be a graph, found {found}: give a GraphInput, a tuple (features, edges[, edge_features]) or dict"
-    )
+    raise InputError(f"X[{k}]", x, "a GraphInput, a tuple (features, edges[, edge_features]) or a dict")
 
 
 def _checked_edges(edges: Any, k: int, n_nodes: int) -> Indices:
-    check_unmasked(edges, f"edges of X[{k}]")
-    try:
-        pairs = np.asarray(edges)
-    except ValueError as error:
-        raise InputError(f"edges of X[{k}] must be pairs of node numbers ({error}): give an array (E, 2)") from error
+    pairs = array_of(edges, f"X[{k}].edges")
     if pairs.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"edges of X[{k}] must be whole numbers of shape (E, 2), found {pairs.dtype} of {pairs.shape}: give pairs"
-        )
-    for e in np.flatnonzero(((pairs < 0) | (pairs >= n_nodes)).any(axis=1))[:1]:
-        pair = tuple(pairs[e].tolist())
-        raise InputError(f"edge {e} of X[{k}] joins {pair}, but the graph has {n_nodes} nodes: count from 0")
-    for e in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:1]:
-        raise InputError(f"edge {e} of X[{k}] joins node {pairs[e, 0]} with itself; expected two nodes: remove it")
+        got = Description(f"{pairs.dtype} of shape {pairs.shape}")
+        raise InputError(f"X[{k}].edges", got, "integers of shape (E, 2)")
+    wrong = ((pairs < 0) | (pairs >= n_nodes)).any(axis=1) | (pairs[:, 0] == pairs[:, 1])
+    for e in np.flatnonzero(wrong)[:1]:
+        expected = f"two different nodes from 0 to {n_nodes - 1}"
+        raise InputError(f"X[{k}].edges[{e}]", tuple(pairs[e].tolist()), expected)
     return pairs.astype(np.int64)
 
 
@@ -194,10 +182,9 @@ def _stacked_matrices(matrices: Sequence[Any], numbers: Sequence[int], what: str
     """Return matrices of equal width as one, sparse if one of them is; `numbers` are those of their graphs."""
     width = matrices[0].shape[1]
     for k, matrix in zip(numbers, matrices, strict=True):
-        if (found := matrix.shape[1]) != width:
-            raise InputError(
-                f"{what} of X[{k}] have {found} columns, but those of X[{numbers[0]}] have {width}: give the same"
-            )
+        if matrix.shape[1] != width:
+            got, expected = Description(f"{matrix.shape[1]} columns"), f"a matrix with {width} columns"
+            raise InputError(f"X[{k}].{what}", got, f"{expected}, as `X[{numbers[0]}].{what}`")
     if any(issparse(matrix) for matrix in matrices):
         return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
     return np.concatenate(matrices)
@@ -212,31 +199,29 @@ def _stacked_edge_features(graphs: Sequence[GraphInput], sizes: Indices) -> Any:
     matrices = []
     for k in joined:
         if graphs[k].edge_features is None:
-            raise InputError(f"X[{k}] has no edge_features, but X[{given[0]}] has: give them for all or for none")
-        matrices.append(check_matrix(graphs[k].edge_features, f"edge_features of X[{k}]"))
+            raise InputError(f"X[{k}].edge_features", None, f"a matrix, as `X[{given[0]}].edge_features`")
+        matrices.append(check_matrix(graphs[k].edge_features, f"X[{k}].edge_features"))
         if (n_rows := matrices[-1].shape[0]) != sizes[k]:
-            raise InputError(
-                f"edge_features of X[{k}] have {n_rows} rows, but there are {sizes[k]} edges: give as many"
-            )
+            got = Description(f"{n_rows} rows")
+            raise InputError(f"X[{k}].edge_features", got, f"a matrix with {sizes[k]} rows, one per edge")
     return _stacked_matrices(matrices, given, "edge_features")
 
 
 def _stacked_types(given: Sequence[Any], offsets: Indices, what: str) -> tuple[list[TypeName], Indices]:
-    """Return the distinct types of all graphs' nodes or edges, `what` if not given, and each one's place there."""
+    """Return the distinct types of the nodes or edges of all graphs, `what` if not given, and the indices of types."""
     numbers: dict[TypeName, int] = {}
     codes = []
     for k, (types, size) in enumerate(zip(given, np.diff(offsets).tolist(), strict=True)):
         if types is None:
             codes.append(np.full(size, numbers.setdefault(what, len(numbers)) if size else 0))
             continue
-        name = f"{what}_types of X[{k}]"
+        name = f"X[{k}].{what}_types"
         if isinstance(types, str) or not hasattr(types, "__len__") or getattr(types, "ndim", 1) != 1:
-            raise InputError(f"{name} must be a sequence of whole numbers or strings, found {show(types)}: give a list")
+            raise InputError(name, types, "a list of integers or strings")
         values = [value.item() if isinstance(value, np.generic) else value for value in as_list(types)]
         for i, value in enumerate(values):
             if isinstance(value, bool) or not isinstance(value, (int, str)):
-                raise InputError(f"{name} has {show(value)} at {i}, expected a whole number or a string: convert it")
-        if len(values) != size:
-            raise InputError(f"{name} has {len(values)} entries, but the graph has {size} {what}s: give one for each")
+                raise InputError(f"{name}[{i}]", value, "an integer or a string")
+        check_length(values, size, name, f"{what} types")
         codes.append(np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64))
     return list(numbers), np.concatenate(codes)

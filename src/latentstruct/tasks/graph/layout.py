@@ -1,4 +1,4 @@
-"""What a graph model knows of its structure: types, labels, and where the weights of each type are."""
+"""Layout of a graph model: types, labels, and the blocks of weights of each type."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,24 @@ from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import integer, is_integer
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Rows
 from latentstruct.tasks import item_labels
 from latentstruct.tasks.graph.inputs import StackedGraphs, TypeName
-from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.labels import HASHABLE, LabelSet
 
 OTHER_TYPE = -2
 """State of a label that nodes of this type cannot have."""
 
 MOST_WEIGHTS = 2**31
 MOST_PAIRS = 10**7
-"""Pairs of states of an edge: 80 megabytes of scores."""
+"""Maximum number of pairs of states of an edge: 80 megabytes of scores."""
 MOST_SHOWN = 10
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:
-    """Return names sorted, or as they came if they cannot be compared."""
+    """Return names sorted, or in their given order if they cannot be compared."""
     names = list(names)
     try:
         return sorted(names)
@@ -41,28 +42,32 @@ def shown(names: Sequence[Any]) -> str:
 
 
 def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
-    """Return the labels of all graphs as one list with one entry per node; refuse what is surely no label."""
+    """Return the labels of all graphs as one list with one entry per node; raise for values that cannot be labels."""
     flat = item_labels.flat_labels(Y, nodes_at, name, "node")
     try:
-        slips = {label: cure for label in set(flat) if (cure := _slip(label))}
+        invalid = set(filter(_is_invalid, set(flat)))
     except TypeError:
-        # Labels that are not hashable are refused with their place where they are numbered.
+        # Labels that are not hashable raise an error that names the node when they are numbered.
         return flat
-    for i in [i for i, label in enumerate(flat) if label in slips][:1] if slips else []:
+    for i in [i for i, label in enumerate(flat) if label in invalid][:1] if invalid else []:
         k, node = locate(nodes_at, i)
-        cure = slips[flat[i]]
-        raise InputError(f"{name}[{k}] has {show(flat[i])} at node {node}, which is no label: {cure}")
+        raise InputError(
+            f"{name}[{k}][{node}]",
+            flat[i],
+            "a label, or the integer -1 if unknown",
+            "Count labels from 0, and use lists instead of arrays of strings.",
+        )
     return flat
 
 
-def _slip(label: Any) -> str | None:
-    """Return what to write in place of a label that is surely meant otherwise, or None."""
+def _is_invalid(label: Any) -> bool:
+    """Return whether a value cannot be a label: None, NaN, the string "-1", and integers below -1."""
     if label is None or (isinstance(label, (float, np.floating)) and label != label):
-        return "write the number -1 where the label is unknown"
-    if isinstance(label, str) and label == str(UNKNOWN):
-        return "write the number -1 where the label is unknown, and labels as a list: an array of strings has '-1'"
+        return True
+    if isinstance(label, str):
+        return label == str(UNKNOWN)
     integer = isinstance(label, (int, np.integer)) or (isinstance(label, float) and label.is_integer())
-    return "write -1 where the label is unknown, and count labels from 0" if integer and label < UNKNOWN else None
+    return integer and label < UNKNOWN
 
 
 def distinct_triples(codes: Indices, pairs: Indices, n_types: int) -> tuple[list[tuple[int, int, int]], Indices]:
@@ -74,7 +79,7 @@ def distinct_triples(codes: Indices, pairs: Indices, n_types: int) -> tuple[list
 
 @dataclass
 class FixedGraph:
-    """The one graph of a model whose nodes and edges all have weights of their own."""
+    """The graph of a model whose nodes and edges do not share weights."""
 
     kinds: Indices
     edges: Indices
@@ -88,7 +93,7 @@ class FixedState(TypedDict):
 
 
 class GraphState(TypedDict):
-    """A layout as plain lists, as files have it."""
+    """A layout as plain lists, as stored in files."""
 
     node_types: list[Any]
     labels: list[list[Any] | None]
@@ -127,15 +132,18 @@ class GraphLayout:
         for e in np.flatnonzero(self.edge_cards.astype(np.float64).prod(axis=1) > MOST_PAIRS)[:1]:
             (p, q), (s, t) = pairs[e].tolist(), self.edge_cards[e].tolist()
             raise InputError(
-                f"edges between nodes of the types {show(self.node_types[p])} and {show(self.node_types[q])} join {s} "
-                f"and {t} states, which makes {s * t} pairs; expected at most {MOST_PAIRS}: take fewer states"
+                "X",
+                Description(f"{s} · {t} pairs for the node types {shown([self.node_types[p], self.node_types[q]])}"),
+                f"graphs with at most {MOST_PAIRS} pairs of states per edge",
+                "Use fewer states.",
             )
         self.node_at = offsets_from_lengths(self.n_inputs * self.node_cards)
         sizes = max(1, self.n_edge_inputs) * self.edge_cards.prod(axis=1)
         self.edge_at = self.node_at[-1] + offsets_from_lengths(sizes)
         self.n_features = int(self.edge_at[-1])
         if self.n_features >= MOST_WEIGHTS:
-            raise InputError(f"the types make {self.n_features} weights; expected below 2**31: use fewer features")
+            got = Description(f"{self.n_features} weights")
+            raise InputError("X", got, "features and types with fewer than 2**31 weights", "Use fewer features.")
         self.hidden = np.array([labels is None for labels in self.label_sets], dtype=bool)
         self.vocabulary = LabelSet(list(dict.fromkeys(one for each in self.label_sets if each for one in each.labels)))
         # Label of each state (0 where there is none), and state of each label; the last column is that of unknown ones.
@@ -162,7 +170,7 @@ class GraphLayout:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> "GraphLayout":
-        """Undo `state`; raise InputError if its numbers do not fit together, as a file may have any."""
+        """Return the layout of a `state`; raise InputError if it is not consistent, as a file may be damaged."""
         graph, fixed = state["graph"], None
         if graph is not None:
             kinds, edges = (np.array(graph[name], dtype=np.int64) for name in ("types", "edges"))
@@ -171,7 +179,7 @@ class GraphLayout:
         label_sets = [None if labels is None else LabelSet(labels) for labels in state["labels"]]
         edge_types = [(name, int(p), int(q)) for name, p, q in state["edge_types"]]
         sizes, known = (int(state["n_inputs"]), int(state["n_edge_inputs"])), range(len(states))
-        # Names of types are looked up, so that they must be hashable. Products must not exceed integers of 64 bits.
+        # Names of types are looked up and must be hashable. Products must not exceed integers of 64 bits.
         sound = (
             len(set(node_types)) == len(label_sets) == len(node_types) == len(states)
             and len(set(edge_types)) == len(edge_types)
@@ -185,9 +193,8 @@ class GraphLayout:
             and sizes[0] * sum(states) * (1 if fixed is None else len(fixed.kinds)) <= 2**62
         )
         if not sound:
-            raise InputError(
-                f"{len(states)} node types, labels and edges do not fit: the state is damaged, train again"
-            )
+            got = Description(f"{len(states)} node types that do not fit labels and edges")
+            raise InputError("state", got, "consistent", "Train again.")
         return cls(node_types, label_sets, np.array(states, dtype=np.int64), edge_types, *sizes, fixed)
 
     def kinds(self, stacked: StackedGraphs) -> Indices:
@@ -197,10 +204,8 @@ class GraphLayout:
         kinds = known[stacked.node_codes]
         for i in np.flatnonzero(kinds < 0)[:1]:
             k, node = locate(stacked.nodes_at, i)
-            raise InputError(
-                f"node {node} of X[{k}] has type {show(stacked.node_names[stacked.node_codes[i]])}, but training had "
-                f"{shown(self.node_types)}: train with graphs that have all types"
-            )
+            got, expected = stacked.node_names[stacked.node_codes[i]], f"one of the types {shown(self.node_types)}"
+            raise InputError(f"X[{k}].node_types[{node}]", got, f"{expected} of the training data")
         return kinds
 
     def blocks(self, stacked: StackedGraphs, kinds: Indices) -> tuple[Indices, Indices]:
@@ -208,7 +213,8 @@ class GraphLayout:
         found = stacked.features.shape[1], 0 if stacked.edge_features is None else stacked.edge_features.shape[1]
         wanted = self.n_inputs, self.n_edge_inputs if len(stacked.edges) else found[1]
         if found != wanted:
-            raise InputError(f"nodes and edges of X have {found} features, but those of training {wanted}: give these")
+            got, expected = (f"{nodes} features of nodes and {edges} of edges" for nodes, edges in (found, wanted))
+            raise InputError("X", Description(got), f"graphs with {expected}, as in training")
         if self.fixed is not None:
             self._check_fixed(stacked, kinds, self.fixed)
             n = len(stacked.nodes_at) - 1
@@ -221,8 +227,9 @@ class GraphLayout:
             k, edge = locate(stacked.edges_at, e)
             name, p, q = named[inverse[e]]
             raise InputError(
-                f"edge {edge} of X[{k}] has type {show(name)} between nodes of types {show(self.node_types[p])} and "
-                f"{show(self.node_types[q])} in this order, which training did not have: swap the nodes"
+                f"X[{k}].edges[{edge}]",
+                (name, self.node_types[p], self.node_types[q]),
+                "of an edge type and node types, in this order, of the training data",
             )
         return kinds, edge_blocks
 
@@ -232,13 +239,14 @@ class GraphLayout:
             edges = edges - stacked.nodes_at[k]
             if not (np.array_equal(found, fixed.kinds) and np.array_equal(edges, fixed.edges)):
                 raise InputError(
-                    f"X[{k}] has {len(found)} nodes and {len(edges)} edges that are not those of the one graph of "
-                    f"training, with {len(fixed.kinds)} nodes and {len(fixed.edges)} edges: shared=False needs the "
-                    "same nodes, types and edges in each example; use shared=True for graphs that differ"
+                    f"X[{k}]",
+                    Description(f"another graph with {len(found)} nodes and {len(edges)} edges"),
+                    f"the graph of training with {len(fixed.kinds)} nodes and {len(fixed.edges)} edges",
+                    "Set `shared` to True for different graphs.",
                 )
 
     def rows(self, stacked: StackedGraphs, node_blocks: Indices, edge_blocks: Indices) -> Rows:
-        """Return the features of all nodes, then of all edges, as rows whose places begin at their block."""
+        """Return the features of all nodes, then of all edges, as rows whose columns begin at their block."""
         edges = np.ones((len(edge_blocks), 1)) if stacked.edge_features is None else stacked.edge_features
         parts = [
             _placed(stacked.features, self.node_at[node_blocks], self.node_cards[node_blocks]),
@@ -262,16 +270,14 @@ class GraphLayout:
         states = self.state_of[kinds, found]
         for i in np.flatnonzero(states == OTHER_TYPE)[:1]:
             (k, node), labels = locate(nodes_at, i), self.label_sets[kinds[i]]
-            wanted = "-1, as these are never observed" if labels is None else f"one of {shown(labels.labels)}"
-            raise InputError(
-                f"{name}[{k}] has {show(flat[i])} at node {node} of the {'hidden ' if labels is None else ''}type "
-                f"{show(self.node_types[kinds[i]])}, expected {wanted}: correct it, or train with this label"
-            )
+            wanted, kind = "-1" if labels is None else f"one of {shown(labels.labels)}", show(self.node_types[kinds[i]])
+            hidden = "hidden " if labels is None else ""
+            raise InputError(f"{name}[{k}][{node}]", flat[i], f"{wanted} for nodes of the {hidden}type {kind}")
         return found, states
 
     def label_numbers(self, flat: Sequence[Any], nodes_at: Indices, name: str) -> Indices:
         """Return the numbers of labels in the vocabulary, −1 where unknown."""
-        return self.vocabulary.encode_items(flat, nodes_at, name, "node")
+        return self.vocabulary.encode_items(flat, nodes_at, name)
 
     def encode_assignment(self, flat: Sequence[Any], kinds: Indices, nodes_at: Indices, name: str) -> Indices:
         """Return the states of whole assignments: labels at outputs, states at nodes of hidden types."""
@@ -280,13 +286,9 @@ class GraphLayout:
         _, states = self.encode(outputs, kinds, nodes_at, name)
         for i in np.flatnonzero(hidden).tolist():
             value, card = flat[i], self.cards[kinds[i]]
-            integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not (integer and 0 <= value < card):
+            if not (is_integer(value) and 0 <= value < card):
                 k, node = locate(nodes_at, i)
-                raise InputError(
-                    f"{name}[{k}] has {show(value)} at node {node} of the hidden type "
-                    f"{show(self.node_types[kinds[i]])}, expected a state from 0 to {card - 1}: count from 0"
-                )
+                raise InputError(f"{name}[{k}][{node}]", value, f"a state from 0 to {card - 1} for a hidden node")
             states[i] = value
         return states
 
@@ -302,7 +304,7 @@ class GraphLayout:
 
 
 def _placed(matrix: Any, starts: Indices, strides: Indices) -> tuple[Indices, NDArray[np.uint32], Vector]:
-    """Return the number of features of each row, the places of their weights, and their values."""
+    """Return the number of features of each row, the indices of their weights, and their values."""
     compressed = sparse.csr_array(matrix)
     counts = np.diff(compressed.indptr).astype(np.int64)
     places = np.repeat(starts, counts) + compressed.indices.astype(np.int64) * np.repeat(strides, counts)
@@ -310,11 +312,11 @@ def _placed(matrix: Any, starts: Indices, strides: Indices) -> tuple[Indices, ND
 
 
 def _place(name: Any, names: Sequence[Any], what: str) -> int:
-    """Return the place of a name, or of the first part of a tuple, if there is only one such; None fits all."""
+    """Return the index of a name, or of the first part of a tuple, if it is unique; None matches all."""
     first = [known[0] if isinstance(known, tuple) else known for known in names]
     fitting = [k for k, known in enumerate(names) if name in (None, known, first[k])]
     if len(fitting) != 1:
-        raise InputError(f"type {show(name)} fits {len(fitting)} {what}s, expected one: choose one of {shown(names)}")
+        raise InputError("type", name, f"one of the {what} types {shown(names)}")
     return fitting[0]
 
 
@@ -357,9 +359,7 @@ def _observed_labels(
                 observed[p][flat[i]] = None
         except TypeError as error:
             k, node = locate(stacked.nodes_at, i)
-            raise InputError(
-                f"Y[{k}] has {show(flat[i])} at node {node}, and labels must be hashable: use numbers or strings"
-            ) from error
+            raise InputError(f"Y[{k}][{node}]", flat[i], HASHABLE) from error
     return observed
 
 
@@ -368,42 +368,34 @@ def hidden_states(hidden: Any, names: Sequence[TypeName]) -> dict[TypeName, int]
     if hidden is None:
         return {}
     if not isinstance(hidden, Mapping):
-        raise InputError(f"hidden must map node types to numbers of states, got {show(hidden)}: give a dict")
+        raise InputError("hidden", hidden, "a mapping of node types to numbers of states")
     for name, count in hidden.items():
         if name not in names:
-            raise InputError(
-                f"hidden names the node type {show(name)}, but graphs have {shown(in_order(names))}: give node_types"
-            )
-        if isinstance(count, bool) or not (isinstance(count, (int, np.integer)) and 1 <= count <= MOST_PAIRS):
-            raise InputError(
-                f"hidden gives {show(count)} states to the node type {show(name)}; expected at most {MOST_PAIRS}, at "
-                "least 1: choose such a number"
-            )
+            raise InputError("hidden", name, f"a mapping of the node types {shown(in_order(names))}")
+        integer(1, MOST_PAIRS).check(count, f"hidden[{show(name)}]")
     return {name: int(count) for name, count in hidden.items()}
 
 
 def _label_sets(observed: dict[int, dict[Any, None]], node_types: list[TypeName], labels: Any) -> dict[int, LabelSet]:
     """Return the label set of each output type: one for all, or declared for each.
 
-    Whether declared labels suffice is seen when the labels of the data are encoded, node by node.
+    Labels of the data that are not declared raise an error when they are encoded, node by node.
     """
     found = list(dict.fromkeys(label for seen in observed.values() for label in seen))
     if not found:
-        raise InputError("all labels are -1 (unknown); expected a known label of an output node: label some of them")
+        raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known output")
     outputs = [node_types[p] for p in observed]
     if not isinstance(labels, Mapping):
         sets = dict.fromkeys(observed, LabelSet.learn(found) if labels is None else LabelSet(labels))
     elif set(labels) != set(outputs):
-        raise InputError(
-            f"labels has the node types {shown(list(labels))}, but the output types are {shown(outputs)}: give labels "
-            "for each of these"
-        )
+        raise InputError("labels", list(labels), f"a mapping of the output types {shown(outputs)}")
     else:
         sets = {p: LabelSet(labels[node_types[p]]) for p in observed}
     for p, declared in sets.items():
         for label in declared.labels:
-            if cure := "rename it, as -1 marks unknown labels" if is_unknown(label) else _slip(label):
-                raise InputError(f"labels has {show(label)}, which is no label: {cure}")
+            if is_unknown(label) or _is_invalid(label):
+                raise InputError("labels", label, "labels without None, NaN and negative integers")
         if len(declared) == 0:
-            raise InputError(f"labels of the node type {show(node_types[p])} are empty; expected some: give them")
+            got = Description(f"none for the node type {show(node_types[p])}")
+            raise InputError("labels", got, "at least one label per output type")
     return sets

@@ -13,14 +13,8 @@ from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, requ
 from latentstruct.core.protocols import LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, members, split
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.core.validation import (
-    boolean,
-    check_parameters,
-    integer,
-    options,
-    real,
-)
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import boolean, check_parameters, integer, options, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
 from latentstruct.planes.plane import Slopes
@@ -32,8 +26,8 @@ from latentstruct.tasks.graph.inputs import stack_graphs
 from latentstruct.tasks.graph.layout import GraphLayout, GraphState, flat_labels, hidden_states, learn_layout
 from latentstruct.tasks.item_labels import ItemLabels
 
-MESSAGE_ROUNDS = 30
-"""Iterations that belief propagation is taken to need when work is estimated."""
+MESSAGE_ITERATIONS = 30
+"""Number of iterations of belief propagation assumed in estimates of work."""
 
 
 class GraphMarginals(NamedTuple):
@@ -68,16 +62,16 @@ class Graph(ItemLabels[GraphBatch]):
     shared : bool, default=True
         Whether nodes and edges of equal type share their weights. If not, all examples must have the same graph.
     max_entries : int, default=2**20
-        Inference is exact by elimination where no table needs more entries than this. Elsewhere it is belief
-        propagation, and planes are marked as approximate.
+        Inference is exact by elimination if no table needs more entries than this. Otherwise it is belief propagation,
+        and planes are marked as approximate.
     max_iterations : int, default=200
         Maximum number of sweeps of belief propagation over a graph.
     damping : float, default=0.5
-        Share of the old message in the new one where messages do not converge, at least 0 and below 1.
+        Share of the old message in the new one if messages do not converge, at least 0 and below 1.
     counting : {"auto", "bethe", "trees"}, default="auto"
-        How belief propagation counts entropies. "bethe" is fast, but its values may jump as weights change; "trees"
-        (tree-reweighted) is smooth, which training on large loopy graphs needs. "auto" is "trees" at positive output
-        temperatures and "bethe" where outputs are maximized: see `latentstruct.inference.propagation.Propagation`.
+        Entropy approximation of belief propagation. "bethe" is fast, but its values may jump as weights change; "trees"
+        (tree-reweighted) is smooth, which is needed to train on large loopy graphs. "auto" is "trees" at positive
+        output temperatures and "bethe" if outputs are maximized: see `latentstruct.inference.propagation.Propagation`.
     hidden_loss : float, default=0.0
         Cost γ of each node without a known label whose state differs from that of another assignment, for `ModLat` and
         `IterativeLSVM`.
@@ -85,7 +79,7 @@ class Graph(ItemLabels[GraphBatch]):
     Notes
     -----
     X is a list of graphs, each a `GraphInput`, a tuple (features, edges[, edge_features]) or a dict with the names of
-    `GraphInput`; Y is a list of label sequences, one label a node.
+    `GraphInput`; Y is a list of label sequences, one label per node.
 
     A type of edges is the triple of the given edge type and of the types of the first and the second node; only triples
     of the training data have weights. Weights of node types come first, f·S + y for feature f and label y, then those
@@ -93,14 +87,14 @@ class Graph(ItemLabels[GraphBatch]):
     Types are in sorted order.
 
     The number −1 in Y marks a node whose label is unknown: it is latent in training, summed out at ε_h like the nodes
-    of hidden types, whose entry is always −1. Unknown labels cost nothing. Use lists, because −1 becomes the string
+    of hidden types, whose entry is always −1. The loss of unknown labels is 0. Use lists, because −1 becomes the string
     "-1" in an array of strings. Prediction maximizes over all output nodes and sums out those of hidden types only (see
     `roles`). Latents are whole assignments: labels at outputs, states at nodes of hidden types.
 
-    Messages of belief propagation are kept with a batch, so that inference at nearly the same weights is faster, but
+    Messages of belief propagation are cached in a batch, so that inference at nearly the same weights is faster, but
     need not give exactly the same result as with a new batch.
 
-    `ModLat` takes Δ = Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j], j over nodes that are not known. Each of these must touch
+    `ModLat` uses Δ = Σ_v cost(y_v, ŷ_v) + γ Σ_j [h_j ≠ ĥ_j], j over unknown nodes. Each of these must be adjacent to
     known nodes only: given the known labels it is then a site with P_θ(h_j = k) ∝ exp θ·(features of node j in state k
     and of its edges), independent of the others.
 
@@ -150,7 +144,7 @@ class Graph(ItemLabels[GraphBatch]):
         check_parameters(self)
         stacked = stack_graphs(X)
         if stacked.nodes_at[-1] == 0:
-            raise InputError("all graphs are empty: at least one node is needed to train; give some")
+            raise InputError("X", Description("empty graphs only"), "graphs with at least one node")
         flat = flat_labels(Y, stacked.nodes_at, "Y")
         layout, latent = learn_layout(stacked, flat, self.labels, self.hidden, self.shared)
         self._set(layout, latent)
@@ -162,7 +156,7 @@ class Graph(ItemLabels[GraphBatch]):
         self.layout_, self.latent = layout, latent
         self.n_inputs_, self.n_features = layout.n_inputs, layout.n_features
         if isinstance(self.labels, Mapping) and not (self.costs is None or isinstance(self.costs, Mapping)):
-            raise InputError(f"costs is a {type(self.costs).__name__}, but labels differ by type: give a mapping")
+            raise InputError("costs", self.costs, "None or a mapping if `labels` is a mapping")
         self._set_costs(layout.vocabulary, self.costs)
 
     def state(self) -> dict[str, Any]:
@@ -277,7 +271,7 @@ class Graph(ItemLabels[GraphBatch]):
         if mode == "clamped":
             return (20.0 if batch.half_labelled else 5.0) * entries
         engine = batch.made[batch.pooling(temperature, False)[0]]
-        return 5.0 * np.where(engine.exact, engine.elimination.totals, MESSAGE_ROUNDS * entries)
+        return 5.0 * np.where(engine.exact, engine.elimination.totals, MESSAGE_ITERATIONS * entries)
 
     def decode(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best labels of each graph, nodes of hidden types pooled at ε_h.
@@ -305,9 +299,9 @@ class Graph(ItemLabels[GraphBatch]):
         return self._labelings(batch, batch.beliefs(Query(w, "clamped")).states)
 
     def initial_latents(self, batch: GraphBatch, rng: np.random.Generator, attempt: int) -> list[NDArray]:
-        """Return completions of unknown labels by what known ones tell on their own, and random hidden states.
+        """Return completions of unknown labels at weights that follow from known ones, and random hidden states.
 
-        Nodes of hidden types are alike at w = 0, so that only chance can tell their states apart.
+        States of hidden types are equivalent at w = 0, so that only random values distinguish them.
         """
         random = self.random_latents(batch, rng)
         if not ((batch.truth == UNKNOWN) & ~batch.of_hidden_type).any():
@@ -372,7 +366,7 @@ class Graph(ItemLabels[GraphBatch]):
         assert batch.losses is not None
         losses = batch.losses.copy()
         losses[hidden.own] = self.hidden_loss * hidden.others(P)
-        # Messages that were kept belong to other losses.
+        # Cached messages belong to other losses.
         return replace(batch, losses=losses, kept={})
 
     def diversity(self, batch: GraphBatch, P: Vector) -> tuple[Vector, Vector]:
@@ -412,7 +406,7 @@ class Graph(ItemLabels[GraphBatch]):
         return out + self.hidden_loss * np.bincount(hidden.sites.examples[wrong], minlength=batch.n_examples)
 
     def point_distribution(self, batch: GraphBatch, latents: Sequence[Any]) -> Vector:
-        """Return the distribution, shape (M,), that is sure of the given assignments."""
+        """Return the distribution, shape (M,), with probability 1 of the given assignments."""
         states = self._hidden_states(batch, latents, "latents")
         offsets = self._hidden_nodes(batch).sites.offsets
         P = np.zeros(int(offsets[-1]))
@@ -425,5 +419,5 @@ class Graph(ItemLabels[GraphBatch]):
         nodes, states = self._hidden_nodes(batch).nodes, self._latent_states(batch, latents, name)
         for v in nodes[states[nodes] == UNKNOWN][:1]:
             k, node = locate(batch.offsets, v)
-            raise InputError(f"{name}[{k}] has -1 (unknown) at node {node}: give a whole assignment")
+            raise InputError(f"{name}[{k}][{node}]", Description("-1 (unknown)"), "a state or label")
         return states[nodes]

@@ -1,6 +1,6 @@
-"""Losses that judge a whole set of two-class examples at once, each with its loss-augmented argmax.
+"""Losses of a whole set of two-class examples, each with its loss-augmented argmax.
 
-All answers have one form: coefficients (n,) of the examples and a loss. The feature vector of the chosen output is
+All results have one form: coefficients (n,) of the examples and a loss. The feature vector of the chosen output is
 Σ_i coefficients[i]·x_i, so that its score is the product of coefficients and scores. A table of an output has a true
 and b false positives; p − a and q − b are false and true negatives.
 """
@@ -13,20 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import measures as kernels
-from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import as_reals
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import as_reals, integer, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.measures import check_beta, contingency, error_rate, f_beta, prbep, recall_at_k, roc_area
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 
 Truth = NDArray[np.bool_]
 LISTED_TABLES = 4_000_000
-"""Number of tables up to which all losses are listed (32 MB); beyond, rectangles of tables are bounded."""
-LOOKED_AT = 33
-"""Each side of the grid of tables on which a function is checked."""
+"""Number of tables up to which all losses are listed (32 MB); for more, rectangles of tables are bounded."""
+CHECKED = 33
+"""Number of values per side of the grid of tables on which a function is checked."""
 TOGETHER = 100_000
-"""Rectangles that are bounded at once, those of the highest bounds first."""
+"""Number of rectangles that are bounded together, those of the highest bounds first."""
+SELECTED = integer(1) | real(0.0, 1.0) | None
+"""Values of k: a number of examples, a share of them, or None for the number of positives."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class TwoClasses:
 def cuts_after(descending: Vector, counts: Any) -> Any:
     """Return thresholds between the `counts` highest scores and the others; among tied scores, the tied score itself.
 
-    Those above and below all scores keep a distance from them, because scores that are computed again, for instance
-    row by row, may be rounded otherwise.
+    Thresholds above and below all scores keep a distance from them, because scores that are computed again, for
+    instance row by row, may be rounded differently.
     """
     distance = max(1e-9 * float(np.abs(descending[[0, -1]]).max()), 1e-300)
     taken = np.append(descending[0] + 2.0 * distance, descending)[counts]
@@ -78,6 +79,11 @@ def cuts_after(descending: Vector, counts: Any) -> Any:
     middle = left + 0.5 * (taken - left)
     # The middle of two neighboring numbers may be rounded to the upper one, which would then be left out.
     return np.where(middle < taken, middle, left)
+
+
+def unknown_classes() -> InputError:
+    """Return the error of a loss that needs the true classes."""
+    return InputError("batch", Description("none"), "a batch with the true classes", "Prepare it with `Y`.")
 
 
 class SetLoss:
@@ -120,13 +126,13 @@ class SetLoss:
         return classes.spread(0.5 / classes.n, -0.5 / classes.n)
 
     def size(self, classes: TwoClasses) -> int:
-        """Return how many examples a ranking calls positive."""
+        """Return the number of examples that a ranking predicts positive."""
         return classes.p
 
     def threshold(self, classes: TwoClasses, scores: Vector) -> float:
-        """Return the score above which an example is to be called positive, by the scores of the training examples.
+        """Return the threshold of scores for positive predictions, from the scores of the training examples.
 
-        It is that of the lowest loss; of several the one nearest to 0, or 0 itself.
+        It has the lowest loss; if there are several, it is the one nearest to 0, or 0 itself.
         """
         if self.cut_at_zero:
             return 0.0
@@ -175,7 +181,7 @@ class FBeta(SetLoss):
         return f_beta(truth, found, self.beta)
 
     def lost(self, truth: Truth, found: Any) -> float:
-        """Return Δ; there is none if nothing is and nothing is predicted positive."""
+        """Return Δ, which is 0 if there are neither positives nor positive predictions."""
         return 1.0 - self.quality(truth, found) if truth.any() or np.any(found) else 0.0
 
 
@@ -198,11 +204,11 @@ class ErrorRate(SetLoss):
 
 @dataclass(frozen=True)
 class Selection(SetLoss):
-    """Losses of the outputs that call exactly K examples positive: Δ = (min(K, p) − a) / (K or p).
+    """Losses of the outputs with exactly K positive predictions: Δ = (min(K, p) − a) / (K or p).
 
     K is k, or the share k of all examples, or p for the break-even point. Where K differs from p no output is the true
-    one: all outputs without loss are equally true then, and their mean is the clamped side. So a constant added to all
-    scores changes nothing, the slack is never negative, and it bounds the loss from above.
+    one: the mean of all outputs without loss then takes its place in clamped mode. A constant added to all scores
+    therefore changes nothing, the slack is never negative, and it bounds the loss from above.
     """
 
     k: int | float | None = None
@@ -210,11 +216,7 @@ class Selection(SetLoss):
     ranks = True
 
     def __post_init__(self) -> None:
-        k = self.k
-        whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool) and k >= 1
-        share = isinstance(k, (float, np.floating)) and 0.0 < k < 1.0
-        if not (k is None or whole or share):
-            raise InputError(f"k is {show(k)}; expected a whole number of at least 1, or a share below 1: choose one")
+        SELECTED.check(self.k, "k")
 
     def size(self, classes: TwoClasses) -> int:
         """Return K."""
@@ -224,9 +226,7 @@ class Selection(SetLoss):
         assert self.k is not None
         size = max(1, round(self.k * n)) if isinstance(self.k, (float, np.floating)) else int(self.k)
         if size > n:
-            raise InputError(
-                f"k is {self.k}, but there are {n} examples only; expected at most {n}: choose a smaller k"
-            )
+            raise InputError("k", self.k, f"at most {n}, the number of examples")
         return size
 
     def tables(self, a: Any, b: Any, classes: TwoClasses) -> Any:
@@ -243,7 +243,7 @@ class Selection(SetLoss):
     def free(self, classes: TwoClasses | None, scores: Vector) -> Vector:
         """Return the coefficients of the K highest scores."""
         if classes is None and self.k is None:
-            raise InputError("the batch has no classes, but K is known from them only: prepare the batch with Y")
+            raise unknown_classes()
         size = self._size(len(scores)) if classes is None else self.size(classes)
         coefficients = np.full(len(scores), -0.5 / len(scores))
         coefficients[np.argsort(-scores, kind="stable")[:size]] *= -1.0
@@ -263,7 +263,7 @@ class Selection(SetLoss):
         return measure(truth, found, self._size(len(truth)))
 
     def lost(self, truth: Truth, found: Any) -> float:
-        """Return how much the best ranking would have more."""
+        """Return the difference from the quality of the best ranking."""
         return max(0.0, self.quality(truth, truth.astype(np.float64)) - self.quality(truth, found))
 
 
@@ -287,7 +287,7 @@ class RocArea(SetLoss):
     def free(self, classes: TwoClasses | None, scores: Vector) -> Vector:
         """Return the coefficients of the order by scores."""
         if classes is None:
-            raise InputError("the batch has no classes, but pairs are known from them only: prepare the batch with Y")
+            raise unknown_classes()
         return self._coefficients(classes, scores, 0.0)[0]
 
     def clamped(self, classes: TwoClasses) -> Vector:
@@ -307,7 +307,7 @@ class AveragePrecision(RocArea):
         """Place each negative best among the positives: O(n log n)."""
         ranked = classes.sorted(scores)
         places, before = np.empty(ranked.q, dtype=np.int64), np.empty(ranked.p, dtype=np.int64)
-        # Summed in more digits, because differences of harmonic numbers are multiplied by up to n.
+        # Summed with more digits, because differences of harmonic numbers are multiplied by up to n.
         harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, classes.n + 1, dtype=np.longdouble))).astype(np.float64)
         kernels.best_places(scores[ranked.positives], scores[ranked.negatives], harmonic, 1.0 / ranked.p, places)
         precision = kernels.count_placed(places, before)
@@ -318,7 +318,7 @@ class AveragePrecision(RocArea):
         return average_precision(truth, found)
 
     def lost(self, truth: Truth, found: Any) -> float:
-        """Return Δ; there is none if nothing is positive, so that no order is better than another."""
+        """Return Δ, which is 0 if there are no positives, so that no order is better than another."""
         return 1.0 - self.quality(truth, found) if truth.any() else 0.0
 
 
@@ -337,9 +337,9 @@ def halves(rectangles: NDArray[np.int64]) -> NDArray[np.int64]:
 class TableLoss(SetLoss):
     """Δ = function(a, b, c, d) of true and false positives, false and true negatives.
 
-    The function is given arrays if it can take them, else one table at a time. It must be finite, at least 0, and 0 for
-    the true labels. On sets with many tables it must not rise with `a` nor fall with b, as every sensible loss does:
-    the worst table is then found by bounding rectangles of tables, without evaluating most of them.
+    The function is called with arrays if it supports them, else with one table at a time. It must be finite, at least
+    0, and 0 for the true labels. On sets with many tables it must not increase with `a` nor decrease with b: the worst
+    table is then found by bounding rectangles of tables, without evaluating most of them.
     """
 
     function: Callable[..., Any]
@@ -349,13 +349,15 @@ class TableLoss(SetLoss):
         p, q = classes.p, classes.q
         if (p + 1) * (q + 1) <= LISTED_TABLES:
             return replace(classes, listed=self._grid(np.arange(p + 1), np.arange(q + 1), classes))
-        a, b = (np.unique(np.linspace(0, most, LOOKED_AT).astype(np.int64)) for most in (p, q))
+        a, b = (np.unique(np.linspace(0, most, CHECKED).astype(np.int64)) for most in (p, q))
         grid = self._grid(a, b, classes)
         slack = 1e-12 * (1.0 + np.abs(grid).max())
         if (np.diff(grid, axis=0) > slack).any() or (np.diff(grid, axis=1) < -slack).any():
             raise InputError(
-                f"the loss rises with true positives or falls with false positives somewhere on the {p} positive and "
-                f"{q} negative examples; expected neither, as there are more than {LISTED_TABLES} tables: change it"
+                "loss",
+                self.function,
+                "a function that does not increase with true positives nor decrease with false positives on sets with "
+                f"more than {LISTED_TABLES} tables",
             )
         return classes
 
@@ -364,23 +366,21 @@ class TableLoss(SetLoss):
         all_a, all_b = np.repeat(a, len(b)), np.tile(b, len(a))
         losses = self.tables(all_a, all_b, classes)
         if losses[-len(b)] != 0.0:
-            raise InputError(
-                f"the loss of the true labels (a={classes.p}, b=0, c=0, d={classes.q}) is {losses[-len(b)]:g}; "
-                "expected 0: subtract it"
-            )
-        self._require(losses >= 0.0, all_a, all_b, classes, losses, "at least 0: give a loss, not a quality")
+            got = Description(f"{losses[-len(b)]:g} for (a={classes.p}, b=0, c=0, d={classes.q})")
+            raise InputError("loss", got, "0 for the true labels")
+        self._require(losses >= 0.0, all_a, all_b, classes, losses, "at least 0 for all tables")
         return losses.reshape(len(a), len(b))
 
     @staticmethod
     def _require(
-        right: NDArray[np.bool_], a: Indices, b: Indices, classes: TwoClasses, losses: Vector, wanted: str
+        right: NDArray[np.bool_], a: Indices, b: Indices, classes: TwoClasses, losses: Vector, expected: str
     ) -> None:
-        """Raise for the lowest loss that is not as it must be."""
+        """Raise for the lowest loss that is not valid."""
         wrong = np.flatnonzero(~right)
         if len(wrong):
             i = wrong[losses[wrong].argmin()]
             table = f"(a={a[i]}, b={b[i]}, c={classes.p - a[i]}, d={classes.q - b[i]})"
-            raise InputError(f"the loss of the table {table} is {losses[i]:g}; expected {wanted}, or correct it")
+            raise InputError("loss", Description(f"{losses[i]:g} for {table}"), expected)
 
     def tables(self, a: Any, b: Any, classes: TwoClasses) -> Any:
         """Return the losses of tables."""
@@ -388,8 +388,7 @@ class TableLoss(SetLoss):
         losses = self._of_arrays(given)
         if losses is None:
             losses = np.array([self._of_one(table) for table in zip(*(part.tolist() for part in given), strict=True)])
-        cure = "a finite number for every table: say what the loss is where a denominator is 0"
-        self._require(np.isfinite(losses), a, b, classes, losses, cure)
+        self._require(np.isfinite(losses), a, b, classes, losses, "finite for all tables")
         return losses
 
     def _of_arrays(self, tables: list[Vector]) -> Vector | None:
@@ -407,9 +406,7 @@ class TableLoss(SetLoss):
         except ArithmeticError:
             return float("nan")
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"the loss cannot be evaluated for a table (a, b, c, d) = {table}: {error}; expected a number: fix it"
-            ) from error
+            raise InputError("loss", Description(f"{error} for {table}"), "a number for all tables") from error
 
     def worst(self, classes: TwoClasses, positive_sums: Vector, negative_sums: Vector) -> tuple[int, int]:
         """Try all listed tables, or bound rectangles of them.
@@ -447,6 +444,6 @@ class TableLoss(SetLoss):
         return 1.0 - self.lost(truth, found)
 
     def lost(self, truth: Truth, found: Any) -> float:
-        """Return Δ; there is none if all predictions are right, whatever the table."""
+        """Return Δ, which is 0 if all predictions are right."""
         a, b, c, _ = contingency(truth, found)
         return 0.0 if b + c == 0 else float(self.tables(np.array([a]), np.array([b]), TwoClasses.of(truth))[0])

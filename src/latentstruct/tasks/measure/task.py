@@ -1,4 +1,4 @@
-"""Two classes told apart as well as a chosen measure of the whole set says: F1, ROC area, precision at k and others."""
+"""Two classes, trained for a measure of the whole set: F1, ROC area, precision at k and others."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from latentstruct.core.formatting import show
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
-from latentstruct.core.validation import check_parameters, real
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_parameters, function, options, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
@@ -35,7 +35,7 @@ MEASURES: dict[str, Callable[[Any, Any], SetLoss]] = {
     "average_precision": lambda beta, k: set_losses.AveragePrecision(),
     "error": lambda beta, k: set_losses.ErrorRate(),
 }
-"""Losses by name, made with β and k."""
+"""Losses by name, as functions of β and k."""
 # Share of rows that differ from the true labels below which only these are added up.
 FEW_ROWS = 0.5
 # Weights, and the planes of training, are dense: 0.8 GB each.
@@ -93,7 +93,7 @@ class MeasureBatch:
 
 @dataclass
 class SetPredictions(Sequence[Prediction]):
-    """Predictions of many rows as arrays (n,) of classes and of scores; single ones are made when needed."""
+    """Predictions of many rows as arrays (n,) of classes and of scores."""
 
     outputs: NDArray
     scores: Vector
@@ -108,7 +108,7 @@ class SetPredictions(Sequence[Prediction]):
 
 
 class MeasureState(TypedDict):
-    """What `Measure` learns, as files have it."""
+    """What `Measure` learns, as stored in files."""
 
     labels: tuple[Any, Any]
     n_inputs: int
@@ -138,15 +138,15 @@ class Measure(ChosenLossTask):
         - "rocarea": the share of pairs of a positive and a negative row that are swapped;
         - "average_precision": 1 − average precision;
         - a function of (a, b, c, d), numbers or arrays of them, that is 0 for the true labels and never below 0. On
-          more than four million tables it must not rise with a nor fall with b. Such a model cannot be saved.
+          more than four million tables it must not increase with a nor decrease with b. Such a model cannot be saved.
     beta : float, default=1.0
-        β of "fbeta": how much more recall counts than precision.
+        β of "fbeta": weight of recall relative to precision.
     k : int or float, optional
-        How many rows "precision@k" and "recall@k" look at; a number between 0 and 1 is a share of all rows.
+        Number of selected rows of "precision@k" and "recall@k"; a number between 0 and 1 is a share of all rows.
     positive : label, optional
         The positive class; by default the second of the two in their order, as in scikit-learn.
     bias : float, default=1.0
-        Value of a constant feature; 0 for none. Its weight is the last one, regularised as all others. Losses of
+        Value of a constant feature; 0 for none. Its weight is the last one, regularized as all others. Losses of
         rankings ("prbep", "precision@k", "recall@k", "rocarea", "average_precision") have none, see below.
     threshold : float, optional
         Score above which a row is predicted positive. By default it is set after training, see below; 0 is that of
@@ -154,26 +154,26 @@ class Measure(ChosenLossTask):
 
     Notes
     -----
-    X is a matrix (n, d), dense or sparse; Y has one label of two for each row. Only the hard max is available. Rows
-    have no weights of their own: the set is one example.
+    X is a matrix (n, d), dense or sparse; Y has one of two labels per row. Only the hard max is available. Rows cannot
+    be weighted: the set is one example.
 
     The worst output is found exactly, in O(n log n) except for functions. For rankings
     Ψ = (1/(2 n₊ n₋)) Σ_{i positive, j negative} ±(x_i − x_j), + where i is ranked before j. Where k is not n₊ no output
     of "precision@k" and "recall@k" is the true one, and the mean of all outputs without loss takes its place. For
     k far below n₊ `PrecisionAtK` with `LatentSSVM` is better: training chooses which positives come first.
 
-    After training a threshold is set by the scores of the training rows. For rankings as many rows are predicted
-    positive as the loss selects: k, or else n₊, where precision and recall are the same. F_β and functions of the table
-    take the threshold of the lowest loss, and 0 if it is as good: where positives are rare, 0 predicts far too many
+    After training a threshold is set by the scores of the training rows. For rankings the number of positive
+    predictions is that of the loss: k, or else n₊, where precision and recall are the same. F_β and functions of the
+    table use the threshold of the lowest loss, and 0 if it is as good: if positives are rare, 0 predicts far too many
     rows. For "error" it is 0.
 
-    C weighs the loss of the whole set, in [0, 1] for all named ones, so that it must grow with the set:
-    `suggest_C` gives an initial value, n²/n₊ for F1. If C is far too small all weights stay 0, and a warning
-    is given. With few positives and overlapping classes they stay 0 for any C: the slack of F_β is at least 1, that of
+    C weights the loss of the whole set, in [0, 1] for all named ones, so that it must grow with the set:
+    `suggest_C` returns an initial value, n²/n₊ for F1. If C is far too small all weights stay 0, with a
+    warning. With few positives and overlapping classes they stay 0 for any C: the slack of F_β is at least 1, that of
     w = 0, unless the scores of all positives sum to more than those of the negatives above 0 (for "prbep", of the n₊
     highest negatives). "rocarea" has no such condition.
 
-    `score` is the measure itself, taken from scores where a ranking counts, from predictions otherwise.
+    `score` is the measure itself, computed from scores for rankings and from predictions otherwise.
 
     Examples
     --------
@@ -210,13 +210,9 @@ class Measure(ChosenLossTask):
     def _make_loss(self) -> SetLoss:
         if callable(self.chosen_loss):
             return set_losses.TableLoss(self.chosen_loss)
-        if not (isinstance(self.chosen_loss, str) and self.chosen_loss in MEASURES):
-            raise InputError(
-                f"loss is {show(self.chosen_loss)}; expected one of {', '.join(MEASURES)}, or a function of the table "
-                "(a, b, c, d): choose one of these"
-            )
+        (options(*MEASURES) | function).check(self.chosen_loss, "loss")
         if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
-            raise InputError(f"loss={show(self.chosen_loss)} needs k, found None: give a number of rows or a share")
+            raise InputError("k", None, f"a number or a share of rows for `loss`={show(self.chosen_loss)}")
         return MEASURES[self.chosen_loss](self.beta, self.k)
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -224,14 +220,11 @@ class Measure(ChosenLossTask):
         check_examples(X, Y, rows=True)
         labels = LabelSet.learn(label_list(Y))
         if len(labels) != 2:
-            found = f"the class {show(labels.labels[0])} only"
-            if len(labels) > 2:
-                found = f"{len(labels)} classes, {show(labels.labels[:5])} among them"
-            raise InputError(f"Y has {found}; expected two classes: compare such as y == 'spam', or use Multiclass")
+            hint = "Compare with one class such as y == 'spam', or use Multiclass." if len(labels) > 2 else None
+            raise InputError("Y", labels.labels, "labels of two classes", hint)
         n_inputs = check_matrix(X, "X").shape[1]
         if not 1 <= n_inputs <= MOST_INPUTS:
-            found = f"{n_inputs} features, each with a weight" if n_inputs else "no features"
-            raise InputError(f"X has {found}; expected at least one and at most {MOST_INPUTS}: number or hash them")
+            raise InputError("X", Description(f"{n_inputs} features"), f"rows with 1 to {MOST_INPUTS} features")
         self._set(labels, n_inputs, 0.0)
 
     def _set(self, labels: LabelSet, n_inputs: int, threshold: float) -> None:
@@ -241,10 +234,8 @@ class Measure(ChosenLossTask):
         try:
             self.positive_ = 1 if self.positive is None else labels.number(self.positive)
         except InputError as error:
-            known = " or ".join(map(repr, labels.labels))
-            raise InputError(
-                f"positive is {show(self.positive)}, an unknown label; expected {known}: name one of them"
-            ) from error
+            known = " or ".join(map(show, labels.labels))
+            raise InputError("positive", self.positive, f"one of the labels {known}") from error
         self.biased_ = bool(self.bias) and not self.loss_.ranks
         self.n_features = n_inputs + self.biased_
 
@@ -271,11 +262,11 @@ class Measure(ChosenLossTask):
             return MeasureBatch(matrix, self.loss_, None)
         truth = self._truth(Y)
         if truth.all() or not truth.any():
-            raise InputError(f"all {len(truth)} rows are of one class; expected rows of both: add some of the other")
+            raise InputError("Y", Description(f"{len(truth)} labels of one class"), "labels of both classes")
         return MeasureBatch(matrix, self.loss_, self.loss_.prepared(TwoClasses.of(truth)))
 
     def row_scores(self, batch: MeasureBatch, w: Vector) -> Vector:
-        """Return w·x_i of each row, (n,), above 0 for the positive class; the threshold of rankings is left out."""
+        """Return w·x_i of each row, (n,), above 0 for the positive class; the threshold of rankings is not used."""
         scores = batch.matrix @ w[: self.n_inputs_]
         if self.biased_:
             scores += self.bias * w[-1]
@@ -344,7 +335,7 @@ class Measure(ChosenLossTask):
 
     @property
     def scores_ranking(self) -> bool:
-        """Whether `loss` and `score` are taken from scores (those of `scores`) and not from predicted classes."""
+        """Whether `loss` and `score` are computed from scores (those of `scores`) and not from predicted classes."""
         return self.loss_.ranks
 
     def _found(self, Y_true: Any, Y_pred: Any) -> tuple[Truth, Any]:
@@ -361,5 +352,5 @@ class Measure(ChosenLossTask):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the measure itself: 1 − loss, or precision and recall at k as they are; see `loss`."""
         if sample_weight is not None:
-            raise InputError("sample_weight is given, but Measure judges the whole set at once: leave it out")
+            raise InputError("sample_weight", sample_weight, "None because the whole set is one example")
         return self.loss_.quality(*self._found(Y_true, Y_pred))

@@ -13,8 +13,8 @@ class Layout(NamedTuple):
     """
 
     bases: np.ndarray  # (N,) uint8
-    quads: np.ndarray  # (N,) uint8: the four letters from here on, N and letters past the end taken for A
-    contexts: np.ndarray  # (N,) uint16: number of the (o+1)-mer that ends here, 4^(o+1) if it is not whole
+    quads: np.ndarray  # (N,) uint8: the four letters from here on, with A in place of N and past the end
+    contexts: np.ndarray  # (N,) uint16: number of the (o+1)-mer that ends here, 4^(o+1) if it is incomplete
     offsets: np.ndarray  # (n + 1,)
     runs: np.ndarray  # (n + 1,)
     first: np.ndarray

@@ -1,4 +1,4 @@
-"""What people want to see of a trained motif: its sites, its matrix, its consensus."""
+"""Results of a trained motif: sites, matrix and consensus."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.parameters import check_is_fitted
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, real
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.fasta import Sequences
 from latentstruct.io.meme import check_probabilities
 from latentstruct.tasks.motif.task import Motif
@@ -37,11 +37,11 @@ class Site(NamedTuple):
     sequence : str
         Name of the sequence.
     start, end : int
-        The window is letters start … end − 1, counted from 0 on the given strand.
+        The window has the letters start … end − 1, counted from 0 on the given strand.
     strand : int
         +1 if the motif is read on the given strand, −1 if on the other one.
     score : float
-        w·φ'(x, +1, h); the sequence is called positive if it is above 0.
+        w·φ'(x, +1, h); the sequence is predicted positive if it is above 0.
     site : str
         The letters of the window as the motif reads them.
     """
@@ -63,15 +63,12 @@ def _motif_task(model: Any) -> Motif:
     check_is_fitted(model, "coef_")
     task = getattr(model, "task_", None)
     if not isinstance(task, Motif):
-        raise InputError(
-            f"the model's task is {type(task).__name__}; expected a trained model of a Motif: train one, for "
-            "instance LatentSSVM(Motif(width=11))"
-        )
+        raise InputError("model", model, "an estimator with a Motif task, such as LatentSSVM(Motif(width=11))")
     return task
 
 
 def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence[str] | None = None) -> list[Site]:
-    """Return the best window of each sequence, whether the model calls the sequence positive or not.
+    """Return the best window of each sequence, whether the sequence is predicted positive or not.
 
     Parameters
     ----------
@@ -85,7 +82,7 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
     Returns
     -------
     list of Site
-        One for each sequence, in the same order.
+        One per sequence, in the same order.
     """
     task = _motif_task(model)
     if isinstance(sequences, Sequences):
@@ -93,8 +90,7 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
         sequences = sequences.sequences
     if names is None:
         names = [str(i) for i in range(1, len(sequences) + 1)]
-    if len(names) != len(sequences):
-        raise InputError(f"found {len(names)} names; expected {len(sequences)}, one for each sequence: give as many")
+    check_length(names, len(sequences), "names", "names")
     scores, starts, strands = task.best_windows(task.prepare(sequences), model.coef_)
     sites = []
     for i, (score, start, strand) in enumerate(zip(scores.tolist(), starts.tolist(), strands.tolist(), strict=True)):
@@ -115,19 +111,18 @@ def site_matrix(site_sequences: Sequence[str], pseudocount: float = 1.0) -> NDAr
         Letters added to each position, a quarter of each kind.
     """
     if len(site_sequences) == 0:
-        raise InputError("there are no sites; expected at least one to count letters of: give some")
-    if not (np.isfinite(pseudocount) and pseudocount > 0):
-        raise InputError(f"pseudocount is {show(pseudocount)}; expected a number above 0: choose for instance 1")
+        raise InputError("site_sequences", Description("none"), "at least one site")
+    real(0.0).check(pseudocount, "pseudocount")
     width = len(site_sequences[0])
     counts = np.zeros((width, 5))
     for i, site in enumerate(site_sequences):
         if len(site) != width or width == 0:
-            raise InputError(
-                f"site {i} has {len(site)} letters and the first {width}; expected equal lengths above 0: align them"
-            )
+            raise InputError(f"site_sequences[{i}]", site, f"as long as the first site ({width} letters), not empty")
         letters = ["ACGTN".find(letter) for letter in site.upper()]
         if -1 in letters:
-            raise InputError(f"site {i} is {show(site)}; expected the letters ACGTN: replace other letters by N")
+            raise InputError(
+                f"site_sequences[{i}]", site, "a string of the letters ACGTN", "Replace other letters by N."
+            )
         counts[np.arange(width), letters] += 1
     smoothed = counts[:, :4] + pseudocount / 4
     return smoothed / smoothed.sum(axis=1, keepdims=True)
@@ -161,7 +156,7 @@ def weight_matrix(model: Any) -> NDArray[np.float64]:
 def common_shift(starts: NDArray[np.int64], true_starts: NDArray[np.int64], widest: int) -> int:
     """Return the shift of at most `widest` letters that brings most starts to the true ones.
 
-    A window one letter further along describes the same motif as well, so a model may settle on either.
+    A window one letter further on describes the same motif equally well, so a model may converge to either.
     """
     shifts = sorted(range(-widest, widest + 1), key=abs)
     return max(shifts, key=lambda shift: int((starts + shift == true_starts).sum()))

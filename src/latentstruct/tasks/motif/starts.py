@@ -2,7 +2,7 @@
 
 1. For words of six to eight letters, the number of positive sequences with the word is compared with the
    number expected from its frequency in the negative sequences.
-2. Each of the best words that are no shifts or neighbours of better ones becomes a matrix of the motif's width, which
+2. Each of the best words that are no shifts or neighbors of better ones becomes a matrix of the motif's width, which
    expectation maximization refines: one site in each positive sequence against a Markov background, all phases of the
    window tried in each iteration.
 3. The matrices are ordered by how well they separate positive from negative sequences.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 WORD_LENGTHS = (6, 7, 8)
 WORDS_CONSIDERED, MOST_SEEDS = 400, 8
-ROUNDS = 15
+ITERATIONS = 15
 MOST_WINDOWS = 300_000
-"""Positive windows that refinement looks at: more sequences make a better matrix than is needed to begin with."""
+"""Maximum number of positive windows used for refinement: initial matrices need not be more precise."""
 NEGATIVES_PER_POSITIVE = 3
 SAME = 0.8
-"""Share of equal windows from which on two starts are taken for one."""
+"""Share of equal windows from which two starts count as the same."""
 
 
 def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, Indices]]:
@@ -44,7 +44,7 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, In
     kept: list[tuple[Indices, Indices]] = []
     for k in np.argsort([-grower.separation(w) for w in motifs], kind="stable"):
         _, starts, strands = task.best_windows(batch, motifs[k], positive)
-        # Mostly the same windows, on whatever strand, would be the same start again.
+        # Mostly the same windows, on either strand, would be the same start.
         if all(np.mean(starts == others) < SAME for others, _ in kept):
             kept.append((starts, strands))
     return kept
@@ -159,7 +159,7 @@ class MotifGrower:
         return smoothed / smoothed.sum(axis=1, keepdims=True)
 
     def phase(self, counts: NDArray[np.float64], margin: int) -> int:
-        """Return the first line of the window of `counts` that explains the letters best; staying wins ties."""
+        """Return the first row of the window of `counts` that explains the letters best; ties keep the phase."""
         gain = (counts * np.log(self.matrix(counts) / self.letters)).sum(axis=1)
         sums = np.concatenate([[0.0], np.cumsum(gain)])
         windows = sums[self.task.width :] - sums[: -self.task.width]
@@ -174,7 +174,7 @@ class MotifGrower:
         matrix[first : first + len(word)] *= 0.35
         matrix[first + np.arange(len(word)), word] += 0.65
         margin, before = max(1, width // 2), -np.inf
-        for _ in range(ROUNDS):
+        for _ in range(ITERATIONS):
             counts = np.zeros((width + 2 * margin, 4))
             tables = self.task.tables(self.weights(matrix))
             likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)

@@ -13,8 +13,8 @@ from latentstruct.core.formatting import show
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.core.validation import check_parameters, integer
-from latentstruct.exceptions import InputError
+from latentstruct.core.validation import check_length, check_parameters, integer
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
@@ -24,11 +24,10 @@ from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
 """Start and strand of a window; None for a negative sequence."""
-"""Sequences, the weights to scan them with, and the width."""
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
-"""Bytes of scores that a letter of the scanned sequence takes, and of numbers that each letter takes."""
+"""Bytes per letter of the scanned sequence for scores, and per letter of all sequences for indices."""
 
 _NUMBERS = np.full(256, 255, dtype=np.uint8)
 for _number, _letter in enumerate(LETTERS):
@@ -63,14 +62,14 @@ class MotifBatch:
 
 
 class MotifState(TypedDict):
-    """What `Motif` learns, as files have it: the negative and the positive label."""
+    """What `Motif` learns, as stored in files: the negative and the positive label."""
 
     n_features: int
     labels: tuple[bool | int, bool | int]
 
 
 class Motif(BaseTask[MotifBatch]):
-    """Motif finding: y = +1 if a sequence holds a motif, at a place h that stays hidden; y = −1 if it holds none.
+    """Motif finding: y = +1 if a sequence contains a motif, at a latent position h, else y = −1.
 
     With PSM_j the indicator of the letter at position j of the motif, and BG that of the (o+1)-mer which ends at a
     position (none before position o),
@@ -78,8 +77,8 @@ class Motif(BaseTask[MotifBatch]):
         φ(x, +1, h) = Σ_{0≤j<l} PSM_j(x_{h+j}) + Σ_{i outside the window} BG(x_{i−o} … x_i)
         φ(x, −1) = Σ_i BG(x_{i−o} … x_i)
 
-    The explanation of the whole sequence by the background is common to all of them and is left out, which changes no
-    difference of scores and so neither training nor prediction:
+    The background features of the whole sequence are common to all outputs and are left out, which changes no
+    difference of scores and therefore neither training nor prediction:
 
         φ'(x, +1, h) = Σ_{0≤j<l} PSM_j(x_{h+j}) − Σ_{h≤i<h+l} BG(x_{i−o} … x_i),    φ'(x, −1) = 0
 
@@ -92,16 +91,16 @@ class Motif(BaseTask[MotifBatch]):
     background_order : int from 0 to 5, default=3
         o, the order of the Markov background.
     strands : 1 or 2, default=1
-        2 if the motif may lie on the other strand: the window is then also read reversed and complemented by the
-        position-specific part, while the background keeps reading the given strand.
+        2 if the motif may be on the other strand: the position-specific part then also reads the reverse complement
+        of the window, while the background always reads the given strand.
 
     Notes
     -----
-    X is a collection of strings over A, C, G, T and N of either case; windows that hold an N are no candidates, and
-    an (o+1)-mer with an N is no feature. Y holds +1 and −1, 1 and 0, or True and False; predictions are spelled alike.
-    A latent is a pair (start, strand) with the first letter of the window counted from 0 on the given strand and
-    strand +1 or −1, and None for a negative sequence. Weight 4j + a belongs to letter a (A, C, G, T) at position j;
-    the 4^(o+1) background weights follow.
+    X is a collection of strings over A, C, G, T and N in upper or lower case; windows with an N are no candidates, and
+    an (o+1)-mer with an N is no feature. Y has the labels +1 and −1, 1 and 0, or True and False; predictions use the
+    same labels. A latent is a pair (start, strand) with the first letter of the window counted from 0 on the given
+    strand and strand +1 or −1, and None for a negative sequence. Weight 4j + a belongs to letter a (A, C, G, T) at
+    position j; the 4^(o+1) background weights follow.
 
     Examples
     --------
@@ -149,12 +148,14 @@ class Motif(BaseTask[MotifBatch]):
         labels = [y for _, y in spelled]
         negative = {int(y) for y in labels if not y > 0}
         if len(negative) > 1:
-            raise InputError("negative labels are spelled both 0 and -1; expected one of them: relabel the sequences")
+            raise InputError("Y", Description("both"), "labels where negative ones are either 0 or -1")
         if not negative or max(labels) < 1:
-            kind, other = ("negative", "positive") if negative else ("positive", "negative")
+            kind = "negative" if negative else "positive"
             raise InputError(
-                f"all {n_examples} sequences are {kind}; expected some that are {other}: give both kinds, for "
-                "instance shuffled or random genomic sequences as negatives"
+                "Y",
+                Description(f"{n_examples} {kind} sequences"),
+                "positive and negative",
+                "Shuffled or random genomic sequences can be used as negative ones.",
             )
         self.labels_ = (False, True) if all(flag for flag, _ in spelled) else (negative.pop(), 1)
 
@@ -172,8 +173,9 @@ class Motif(BaseTask[MotifBatch]):
         self.adopt(state)
         if int(state["n_features"]) != self.n_features:
             raise InputError(
-                f"the state has {state['n_features']} features, but width {self.width} and background order "
-                f"{self.background_order} have {self.n_features}: restore it with the parameters it was saved with"
+                "state",
+                Description(f"{state['n_features']} features"),
+                f"a state with {self.n_features} features, as given by `width` and `background_order`",
             )
 
     def adopt(self, state: dict[str, Any]) -> None:
@@ -185,11 +187,11 @@ class Motif(BaseTask[MotifBatch]):
         """Validate the sequences and lay them out flat."""
         check_examples(X, Y)
         if isinstance(X, str):
-            raise InputError("X is one string; expected a collection of sequences: put it into a list")
+            raise InputError("X", X, "a list of strings")
         return MotifBatch(self._layout(*_numbered(list(X))), None if Y is None else _positive(Y))
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
-        """Number words and windows of sequences, each of which must have a window."""
+        """Number the words and windows of sequences; raise if a sequence has no window."""
         longest = int(np.diff(offsets).max(initial=0))
         require(
             float(BYTES_OF_LETTER * longest + BYTES_OF_LAYOUT * len(bases)),
@@ -204,8 +206,10 @@ class Motif(BaseTask[MotifBatch]):
         if len(empty):
             i = int(empty[0])
             raise InputError(
-                f"sequence {i} ({offsets[i + 1] - offsets[i]} letters) has no {self.width} letters in a row without N; "
-                "expected at least one window of the motif's width: remove the sequence or choose a smaller width"
+                f"X[{i}]",
+                Description(f"{offsets[i + 1] - offsets[i]} letters"),
+                f"a sequence with at least {self.width} letters in a row without N",
+                "Remove the sequence, or use a smaller `width`.",
             )
         return layout
 
@@ -351,10 +355,9 @@ class Motif(BaseTask[MotifBatch]):
         return np.array(self.labels_)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return 0 where the labels agree and 1 elsewhere, wherever the window was seen."""
-        true, predicted = _positive(Y_true), _positive(Y_pred)
-        if len(true) != len(predicted):
-            raise InputError(f"Y_true has {len(true)} labels but Y_pred has {len(predicted)}: give equally many")
+        """Return 0 where the labels agree and 1 elsewhere, whatever the windows are."""
+        true, predicted = _positive(Y_true, "Y_true"), _positive(Y_pred, "Y_pred")
+        check_length(predicted, len(true), "Y_pred", "labels")
         return (true != predicted).astype(np.float64)
 
     def complete(self, batch: MotifBatch, w: Vector) -> list[Window]:
@@ -378,7 +381,7 @@ class Motif(BaseTask[MotifBatch]):
             if positive[i]:
                 starts[i], strands[i] = self._checked_window(batch.layout, i, latent)
             elif latent is not None:
-                raise InputError(f"latent {i} is {show(latent)}, but sequence {i} is negative: give None for it")
+                raise InputError(f"latents[{i}]", latent, "None for a negative sequence")
         slopes = self._window_slopes(batch, starts, strands, positive.astype(np.float64))
         return Planes(*slopes, np.zeros(len(positive)), np.zeros(len(positive)), self.n_features)
 
@@ -390,17 +393,13 @@ class Motif(BaseTask[MotifBatch]):
         except (TypeError, ValueError, IndexError, OverflowError):
             whole = False
         if not whole or strand not in ((1, -1) if self.strands == 2 else (1,)):
-            expected = "+1 or -1" if self.strands == 2 else "+1, because strands is 1"
-            raise InputError(
-                f"latent {i} is {show(latent)}; expected (start, strand) of a window of the positive sequence {i}, "
-                f"with integers and strand {expected}: correct it"
-            )
+            expected = "1 or -1" if self.strands == 2 else "1"
+            raise InputError(f"latents[{i}]", latent, f"two integers (start, strand) with strand {expected}")
         flat, runs = layout.offsets[i] + start, slice(layout.runs[i], layout.runs[i + 1])
         if not ((layout.first[runs] <= flat) & (flat < layout.stop[runs])).any():
             length = layout.offsets[i + 1] - layout.offsets[i]
             raise InputError(
-                f"latent {i} starts at {start}, but sequence {i} ({length} letters) has no window of {self.width} "
-                f"letters without N there: give a start from 0 to {length - self.width} of such a window"
+                f"latents[{i}]", latent, f"a window without N that starts at a position from 0 to {length - self.width}"
             )
         return flat, strand
 
@@ -410,7 +409,7 @@ class Motif(BaseTask[MotifBatch]):
         counts = layout.windows[rows + 1] - layout.windows[rows]
         drawn = (rng.random(len(rows)) * counts * self.strands).astype(np.int64)
         number = layout.windows[rows] + drawn % counts
-        # Windows are numbered through run by run, so a window's run is found by its number.
+        # Windows are numbered run by run, so a window's run is found by its number.
         before = offsets_from_lengths(layout.stop - layout.first)
         run = np.searchsorted(before, number, side="right") - 1
         starts = layout.first[run] + number - before[run] - layout.offsets[rows]
@@ -420,9 +419,9 @@ class Motif(BaseTask[MotifBatch]):
         """Return the windows of the `attempt`-th best of the motifs that grow from enriched words.
 
         Words that are enriched in positive sequences relative to the negative ones are refined to matrices by
-        expectation maximization (see `latentstruct.tasks.motif.starts`). Further attempts begin with the same motifs
-        in another phase: all windows are moved by one random distance of up to half a width. Windows are random if
-        no word is enriched.
+        expectation maximization (see `latentstruct.tasks.motif.starts`). Further attempts use the same motifs in
+        another phase: all windows are moved by one random distance of up to half the width. Windows are random if no
+        word is enriched.
         """
         rows = np.flatnonzero(batch.truth())
         if batch.starts is None:
@@ -436,7 +435,7 @@ class Motif(BaseTask[MotifBatch]):
         return self._latents(batch, rows, starts, strands)
 
     def moved(self, batch: MotifBatch, rows: Indices, starts: Indices, strands: Indices, distance: int) -> Indices:
-        """Return the starts moved along their strands, but where there is no such window as they were."""
+        """Return the starts moved along their strands, unchanged where there is no such window."""
         layout = batch.layout
         flat = layout.offsets[rows] + starts + distance * strands
         run = np.searchsorted(layout.first, flat, side="right") - 1
@@ -444,15 +443,13 @@ class Motif(BaseTask[MotifBatch]):
         return np.where(inside, flat - layout.offsets[rows], starts)
 
 
-def _positive(Y: Any) -> NDArray[np.bool_]:
+def _positive(Y: Any, name: str = "Y") -> NDArray[np.bool_]:
     """Return which labels are positive."""
     labels = as_list(Y)
     positive = np.empty(len(labels), dtype=bool)
     for i, y in enumerate(labels):
         if not (isinstance(y, Real | np.bool_) and y in (1, 0, -1)):
-            raise InputError(
-                f"label {i} is {show(y)}; expected +1 and -1, 1 and 0, or True and False: relabel the sequences"
-            )
+            raise InputError(f"{name}[{i}]", y, "a label: 1 or -1, 1 or 0, or True or False")
         positive[i] = y == 1
     return positive
 
@@ -461,11 +458,9 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
     """Return the letters of all sequences as numbers, and the offsets of the sequences."""
     for i, x in enumerate(X):
         if not isinstance(x, str):
-            raise InputError(
-                f"sequence {i} is of type {type(x).__name__}; expected a string of the letters {LETTERS}: convert it"
-            )
+            raise InputError(f"X[{i}]", x, f"a string of the letters {LETTERS}")
     offsets = offsets_from_lengths(map(len, X))
-    # One byte for each character, whatever it is, so that places in the text are places in the array.
+    # One byte per character, whatever it is, so that positions in the text are positions in the array.
     text = "".join(X).encode("latin-1", errors="replace")
     bases = _NUMBERS[np.frombuffer(text, dtype=np.uint8)]
     if len(bases) and bases.max() == 255:
@@ -473,8 +468,10 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         i = int(np.searchsorted(offsets, at, side="right")) - 1
         place = at - int(offsets[i])
         raise InputError(
-            f"sequence {i} has {show(X[i][place])} at position {place}; expected the letters {LETTERS} of either case: "
-            "replace other letters by N"
+            f"X[{i}]",
+            Description(f"{show(X[i][place])} at position {place}"),
+            f"a string of the letters {LETTERS}",
+            "Replace other letters by N.",
         )
     return bases, offsets
 

@@ -1,4 +1,4 @@
-"""Sentences and trees laid out flat for the parsing kernels, derivations turned back into trees, losses and memory."""
+"""Sentences and trees in flat arrays for the parsing kernels, trees of derivations, losses and memory."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,18 +17,18 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths, posit
 from latentstruct.core.validation import is_ordered
 from latentstruct.data.trees import Constituent, Tree, check_tree, constituents, debinarize, is_plain, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.parsing.arrays import Derivations, Sentences, Spans
 from latentstruct.tasks.parsing.grammar import GoldTrees, Grammar, Layout, Token, weight_layout
 
-ROUNDS = 4
-"""Linearizations of F1 at the best tree so far, after the first three."""
+ITERATIONS = 4
+"""Number of linearizations of F1 at the best tree so far, after the first three."""
 LARGE_CHART = 2**30
-"""Bytes of one sentence's chart above which there is a warning."""
+"""Size of one sentence's chart in bytes above which there is a warning."""
 LARGEST_COUNTS = 2**32
-"""Bytes of one sentence's chart of counts above which it is refused."""
+"""Maximum size of one sentence's chart of counts in bytes."""
 
 Answer = tuple["sparse.csr_array", Vector, Vector]
 
@@ -63,19 +63,17 @@ def check_sentences(X: Any) -> list[list[Token]]:
 
 def _check_sentence(sentence: Any, name: str) -> list[Token]:
     if not is_ordered(sentence) or isinstance(sentence, str | Tree):
-        raise InputError(f"{name} is a {type(sentence).__name__}; expected a list of words or pairs: split it")
+        raise InputError(name, sentence, "a list of words or of pairs (word, tag)")
     tokens: list[Token] = []
     for place, token in enumerate(sentence):
         parts = (token,) if isinstance(token, str) else token
         whole = isinstance(parts, list | tuple | np.ndarray) and is_ordered(parts) and len(parts) in (1, 2)
         if not whole or not all(map(is_plain, parts)):
-            raise InputError(
-                f"{name} has {show(token)} at place {place}; expected nonempty words or pairs without spaces: fix it"
-            )
+            raise InputError(f"{name}[{place}]", token, "a word or a pair (word, tag), not empty and without spaces")
         word, *tag = (str(part) for part in parts)
         tokens.append((word, tag[0]) if tag else word)
     if not tokens:
-        raise InputError(f"{name} has no words; expected at least one: leave empty sentences out")
+        raise InputError(name, Description("none"), "a list of at least one word")
     return tokens
 
 
@@ -86,12 +84,12 @@ def check_trees(Y: Any, sentences: Sequence[Sequence[Token]]) -> list[Tree]:
         check_tree(tree, f"Y[{k}]")
         found = tagged_words(tree)
         if len(found) != len(tokens):
-            raise InputError(f"Y[{k}] has {len(found)} words but X[{k}] has {len(tokens)}: give each sentence its tree")
+            got = Description(f"{len(found)} words")
+            raise InputError(f"Y[{k}]", got, f"a tree with the {len(tokens)} words of `X[{k}]`")
         for place, (pair, token) in enumerate(zip(found, tokens, strict=True)):
             if (pair[0] if isinstance(token, str) else pair) != token:
-                raise InputError(
-                    f"Y[{k}] has {show(pair)} at place {place}, but X[{k}] has {show(token)}: give its own tree"
-                )
+                got = Description(f"{show(pair)} at position {place}")
+                raise InputError(f"Y[{k}]", got, f"a tree with the words of `X[{k}]`, {show(token)} at this position")
     return trees
 
 
@@ -194,20 +192,20 @@ def f1_loss(predicted: Vector, right: Vector, gold: Vector) -> NDArray[np.float6
 
 
 def search_f1(
-    ask: Callable[[Indices, Vector, Vector], Answer], truth: "sparse.csr_array", gold: Vector, w: Vector
+    search: Callable[[Indices, Vector, Vector], Answer], truth: "sparse.csr_array", gold: Vector, w: Vector
 ) -> "tuple[sparse.csr_array, Vector]":
     """Return features (k, d) and losses (k,) of good answers to max s + Δ for each of k sentences.
 
     Δ = 1 − 2h/(p + g) falls by gain = 2/(p + g) with each right constituent and rises by cost = 2h/(p + g)² with each
     predicted one. It is linearized where all, half and none of the constituents are right, and then repeatedly at the
-    best tree so far; the known tree, with features `truth`, is among the answers compared. `ask` returns features, p
+    best tree so far; the known tree, with features `truth`, is compared, too. `search` returns features, p
     and h of the trees that maximize s + cost·p − gain·h for some of the sentences (places, costs, gains).
     """
     found, places, size = [truth], np.arange(len(gold)), len(gold)
     best, losses, values = places.copy(), np.zeros(size), truth @ w
     predicted, right = gold.copy(), gold.copy()
     points: list[tuple[Vector, Vector]] = []
-    for attempt in range(3 + ROUNDS):
+    for attempt in range(3 + ITERATIONS):
         point, among = (gold, gold * (1.0 - attempt / 2.0)), places
         if attempt >= 3:
             point = (predicted.copy(), right.copy())
@@ -217,7 +215,7 @@ def search_f1(
             break
         points.append(point)
         both = np.maximum(point[0] + gold, 1.0)[among]
-        features, p, h = ask(among, 2.0 * point[1][among] / both**2, 2.0 / both)
+        features, p, h = search(among, 2.0 * point[1][among] / both**2, 2.0 / both)
         loss = f1_loss(p, h, gold[among])
         value = features @ w + loss
         better = value > values[among]
@@ -251,8 +249,8 @@ def warn_of_size(longest: int, n_symbols: int) -> None:
     size = 20 * longest**2 * n_symbols
     if size > LARGE_CHART:
         warnings.warn(
-            f"a sentence has {longest} words, whose chart takes {size / 2**30:.1f} GiB with the grammar's {n_symbols} "
-            "symbols, and sums over trees nearly three times that: leave out or cut long sentences",
+            f"The chart of a sentence of {longest} words takes {size / 2**30:.1f} GiB with {n_symbols} symbols of the "
+            "grammar, and sums over trees nearly three times as much. Remove or split long sentences.",
             stacklevel=4,
         )
 
@@ -264,8 +262,10 @@ def memory_errors(lengths: Indices, n_symbols: int) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise InputError(
-            f"there is no memory for the chart of a sentence of {lengths.max()} words with the grammar's {n_symbols} "
-            "symbols; expected shorter sentences: leave them out, or choose a smaller markov or fewer splits"
+            "X",
+            Description(f"a sentence of {lengths.max()} words with {n_symbols} symbols of the grammar"),
+            "sentences whose charts fit into memory",
+            "Remove long sentences, or use a smaller `markov` or `splits`.",
         ) from error
 
 
@@ -278,7 +278,6 @@ def check_counts(lengths: Indices, n_gold: Vector, n_symbols: int, most_steps: i
     sizes = 16.0 * (n * (n + 1) / 2) * n_symbols * (n_gold + 1) * (n + (2 * n - 1) * most_steps)
     worst = int(sizes.argmax())
     if sizes[worst] > LARGEST_COUNTS:
-        raise InputError(
-            f"exact_words is {exact_words}, but a sentence of {lengths[worst]} words takes {sizes[worst] / 2**30:.1f} "
-            f"GiB then; expected at most {LARGEST_COUNTS // 2**30}: choose a smaller exact_words"
-        )
+        size = f"{lengths[worst]} words take {sizes[worst] / 2**30:.1f} GiB"
+        expected = f"small enough for charts of at most {LARGEST_COUNTS // 2**30} GiB ({size})"
+        raise InputError("exact_words", exact_words, expected)

@@ -14,7 +14,7 @@ from latentstruct.core.formatting import show
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.trees import Tree, binarize, is_artificial, is_preterminal, preorder, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.parsing.arrays import Rules
 
 Unknown = Literal["suffix", "class", "one"]
@@ -229,7 +229,7 @@ class Grammar:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Grammar":
-        """Undo `state`; raise InputError if it is no grammar, as a file may have anything."""
+        """Return the grammar of a `state`; raise InputError if it is not consistent, as a file may be damaged."""
         rows: dict[str, Any] = {name: [tuple(row) for row in state[name]] for name in ROWS}
         lexicon = Lexicon([(key, tag) for key, tag in state["entries"]], state["unknown"])
         found = cls(**rows, roots=list(state["roots"]), lexicon=lexicon, markov=state["markov"])
@@ -243,7 +243,8 @@ class Grammar:
             and all(labels[upper] >= 0 for chain in found.chains for upper in chain[:-1])
         )
         if not sound:
-            raise InputError(f"rules do not fit the {len(found.symbols)} symbols: the state is damaged, train again")
+            got = Description(f"rules that do not fit the {len(found.symbols)} symbols")
+            raise InputError("state", got, "consistent", "Train again.")
         return found
 
     def derive(self, tree: Tree, tokens: Sequence[Token], name: str) -> NDArray[np.int64]:
@@ -281,7 +282,8 @@ class Grammar:
 
 
 def _unseen(name: str, what: str) -> InputError:
-    return InputError(f"{name} has the {what}, which is in no tree of training: leave out this tree, or train with it")
+    expected = "a tree with symbols and rules of the training data"
+    return InputError(name, Description(what), expected, "Remove this tree, or train with it.")
 
 
 class GoldTrees(NamedTuple):
@@ -373,8 +375,9 @@ def _compile_chains(grammar: Grammar, splits: int, unary_at: int) -> list[tuple[
     longest = max((len(chain) for chain in grammar.chains), default=0)
     if splits > 1 and splits**longest > MOST_SPLIT_CHAINS:
         raise InputError(
-            f"splits is {splits}, but a chain of {longest} single children then has {splits}^{longest} forms; expected "
-            f"at most {MOST_SPLIT_CHAINS}: choose fewer splits, or shorten the chain"
+            "splits",
+            splits,
+            f"small enough for at most {MOST_SPLIT_CHAINS} forms of a chain of {longest} single children",
         )
     found: list[tuple[int, int, Indices, Indices]] = []
     for chain in grammar.chains:

@@ -1,4 +1,4 @@
-"""Features of labelled spans: the words and tags at their ends, inside and outside, and their length."""
+"""Features of labeled spans: the words and tags at their ends, inside and outside, and their length."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from latentstruct.core.types import offsets_from_lengths
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.parsing.arrays import Spans
 from latentstruct.tasks.parsing.grammar import Grammar, Token
 
@@ -70,19 +70,17 @@ class SpanFeatures:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "SpanFeatures":
-        """Undo `state`."""
+        """Return the features of a `state`."""
         return cls(list(state["attributes"]), [(a, b) for a, b in state["pairs"]])
 
     def check(self, n_labels: int) -> None:
-        """Raise InputError unless the pairs are sorted and made of attributes and labels, as a file may have others."""
+        """Raise InputError unless pairs of attributes and labels are sorted and valid, as a file may be damaged."""
         pairs, sizes = np.array(self.pairs, dtype=np.int64).reshape(-1, 2), [len(self.attributes), n_labels]
         # Kernels have memory for one weight of an attribute and a label.
         ordered = (np.diff(pairs[:, 0] * max(n_labels, 1) + pairs[:, 1]) > 0).all()
         if (pairs < 0).any() or (pairs >= sizes).any() or not ordered:
-            raise InputError(
-                f"the {len(pairs)} pairs of span features must be sorted, each once, below {sizes}, but are not: the "
-                "state is damaged, train again"
-            )
+            got = Description(f"{len(pairs)} other pairs")
+            raise InputError("state['spans']['pairs']", got, f"sorted distinct pairs below {sizes}", "Train again.")
 
     def lay_out(self, grammar: Grammar, sentences: Sequence[Sequence[Token]], first_weight: int) -> Spans:
         """Return the attributes of all boundaries of the sentences for the kernels."""

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from latentstruct._native import annotations
 from latentstruct._native import parsing as kernels
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import pool_known
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
@@ -34,14 +33,14 @@ from latentstruct.tasks.parsing.grammar import (
 from latentstruct.tasks.parsing.span_features import SpanFeatures, SpanState
 
 CHUNK = 64
-"""Sentences whose dense slopes are in memory at a time."""
+"""Number of sentences whose dense slopes are in memory at a time."""
 MOST_SPLITS = 8
 LEAST_PROBABILITY = 1e-6
-"""Probability up to which a constituent is left out."""
+"""Largest probability of a constituent that is left out."""
 
 
 class ParsingState(TypedDict):
-    """What `Parsing` learns as plain lists, as files have it."""
+    """What `Parsing` learns, as stored in files."""
 
     grammar: GrammarState
     spans: SpanState
@@ -59,8 +58,8 @@ class Parsing(ChosenLossTask):
     Parameters
     ----------
     features : {"rules", "spans"}, default="rules"
-        "spans" adds weights for each constituent's label with the first and last word, the words just outside, the
-        tags of all these where tags are given, and the class of its length, for those pairs that occur in training.
+        "spans" adds weights for each constituent's label with the first and last word, the words just outside, their
+        tags if tags are given, and the class of its length, for pairs that occur in training.
     loss : {"hamming", "f1"}, default="hamming"
         Constituents are labeled spans; tags and artificial nodes do not count, the root does. With p predicted, g true
         and h right ones, "hamming" is Δ = p + g − 2h, the number of wrong and of missing constituents, and "f1" is
@@ -68,23 +67,23 @@ class Parsing(ChosenLossTask):
     splits : int, default=1
         k sub-symbols of each symbol, if above 1: y is the tree with plain labels, and the latent h its sub-symbols.
     markov : int or None, default=1
-        How many of the children before it an artificial symbol tells; None for all.
+        Number of preceding children in the name of an artificial symbol; None for all.
     rare : int, default=1
-        Words seen at most this often share their weights with unknown ones.
+        Words that occur at most this often share their weights with unknown ones.
     unknown : {"suffix", "class", "one"}, default="suffix"
         How unknown words are distinguished: by class of spelling (number, mark, capital, lower) and suffix, by class,
         or not at all.
     exact_words : int, default=0
-        Sentences of at most this many words are searched exactly for the loss "f1", at a cost that grows fast.
+        Maximum number of words of sentences with exact inference for the loss "f1", whose cost grows fast.
 
     Notes
     -----
-    X is a list of sentences, each a list of words or of pairs (word, tag), whose tag is then taken as given; Y is a
-    list of `latentstruct.data.trees.Tree`. A sentence without a derivation is answered by a flat tree: the most
-    frequent root label over its words, with the score −inf.
+    X is a list of sentences, each a list of words or of pairs (word, tag) with a fixed tag; Y is a list of
+    `latentstruct.data.trees.Tree`. The prediction for a sentence without a derivation is a flat tree: the most frequent
+    root label over its words, with the score −inf.
 
-    "f1" is maximized among the answers for linear losses cost·p − gain·h, found by repeated linearization; planes are
-    then marked inexact, and only the hard max is available. Sub-symbols are pooled together with trees, at ε_y = ε_h. A
+    "f1" is maximized among the best trees for linear losses cost·p − gain·h, found by repeated linearization; planes
+    are then marked inexact, and only the hard max is available. Sub-symbols are pooled with trees, at ε_y = ε_h. A
     tree is predicted with its best sub-symbols at all temperatures: the sum over them has no efficient maximum.
 
     A latent is an array of sub-symbol numbers, one for each node of the tree in binary form, in preorder.
@@ -231,9 +230,9 @@ class Parsing(ChosenLossTask):
     def _pooling(self, temperature: Temperature) -> float:
         """Return the one temperature of trees and sub-symbols, or raise."""
         if self.latent and temperature.output != temperature.latent:
-            raise InputError(f"splits need one temperature of all, got {tuple(temperature)}: use equal ones")
+            raise InputError("temperature", tuple(temperature), "the same for outputs and latents")
         if temperature.output > 0 and self.chosen_loss == "f1":
-            raise InputError(f"loss='f1' has a hard max only, got ε = {temperature.output}: use loss='hamming'")
+            raise InputError("temperature", temperature.output, "0 if `loss` is 'f1'")
         return temperature.output
 
     def pool_batch(self, batch: ParsingBatch, query: Query) -> Pooled:
@@ -270,11 +269,11 @@ class Parsing(ChosenLossTask):
             kernels.best_f1_trees(*data, n_steps, found)
         features, predicted, right = self._answer(batch, found, short)
 
-        def ask(places: Indices, costs: Vector, gains: Vector) -> Answer:
+        def search(places: Indices, costs: Vector, gains: Vector) -> Answer:
             return self._answer(batch, self._best(batch, scores, long[places], costs, gains)[1], long[places])
 
         truth = self._known_features(batch, self._chosen(batch, w, long), long)
-        searched, losses = layouts.search_f1(ask, truth, gold[long], w)
+        searched, losses = layouts.search_f1(search, truth, gold[long], w)
         back = np.argsort(np.argsort(~exact, kind="stable"))
         slopes = sparse.vstack([features, searched], format="csr")[back]
         losses = np.concatenate([f1_loss(predicted, right, gold[short]), losses])[back]
@@ -317,7 +316,7 @@ class Parsing(ChosenLossTask):
         w = np.ascontiguousarray(query.w)
         data = (trees, rows, self.splits, self.layout_, w, query.temperature.output, weights, together)
         annotations.pool_annotations(*data, values, slopes)
-        # What spans add does not depend on sub-symbols.
+        # Features of spans do not depend on sub-symbols.
         spans = self._known_features(batch, np.zeros(len(trees.kind), dtype=np.int64), rows)[:, first:]
         slopes[:, first:] = weights @ spans if together else spans.toarray()
         return values + spans @ w[first:], np.zeros(len(rows))
@@ -378,7 +377,7 @@ class Parsing(ChosenLossTask):
         out. A sentence without a derivation has none.
         """
         if self._pooling(temperature) <= 0:
-            raise InputError(f"marginals need a temperature above 0, got {temperature.output}: use decode")
+            raise InputError("temperature", temperature.output, "above 0 for marginals")
         data = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w))
         answers = []
         with memory_errors(batch.lengths, len(self.rules_.root)):
@@ -401,8 +400,9 @@ class Parsing(ChosenLossTask):
             fits = given.shape == (size,) and given.dtype.kind in "iu"
             if not fits or given.min() < 0 or given.max() >= self.splits:
                 raise InputError(
-                    f"latents[{k}] is {show(latent)}; expected {size} whole numbers from 0 to {self.splits - 1}, one "
-                    "for each node of the tree in binary form: give what complete() returns"
+                    f"latents[{k}]",
+                    latent,
+                    f"{size} integers from 0 to {self.splits - 1}, one per node of the tree in binary form",
                 )
         chosen, rows = np.concatenate(latents).astype(np.int64), np.arange(batch.n_examples)
         features = self._known_features(batch, chosen, rows)
@@ -423,7 +423,7 @@ class Parsing(ChosenLossTask):
         return relative_frequencies(self.grammar_, self.prepare(X, Y).trees(), self.splits, self.n_features)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return Δ(y_i, ŷ_i) for each sentence; sub-symbols cost nothing."""
+        """Return Δ(y_i, ŷ_i) for each sentence; it does not depend on sub-symbols."""
         gold, predicted, right = compare_trees(Y_true, Y_pred)
         if self.chosen_loss == "f1":
             return f1_loss(predicted, right, gold)

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.levels import LossLevels, loss_steps
 from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, require_labels
 from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import check_parameters, integer
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import InputRows, check_matrix
@@ -38,7 +37,7 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, segments: Sequence[Segmentation], offsets: Indices) -> "Known":
-        """Return what segments with numbers of labels tell, which need not cover their sequence."""
+        """Return what is known from segments with numbers of labels, which need not cover their sequence."""
         label = np.full(offsets[-1], UNKNOWN, dtype=np.int64)
         begin = label.copy()
         begin[offsets[:-1][np.diff(offsets) > 0]] = 1
@@ -141,9 +140,9 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     labels : sequence of hashable, optional
         All labels that may occur, in the order of the model; by default those of the training data.
     max_length : int, optional
-        Tokens of the longest segment; by default those of the longest one in the training data.
+        Maximum number of tokens in a segment; by default that of the training data.
     costs : None, mapping or array of shape (S, S), default=None
-        Cost of a token with a wrong label: 1 each, the cost of missing each true label, or a matrix (true, predicted).
+        Cost of a token with a wrong label: 1, the cost of missing each true label, or a matrix (true, predicted).
 
     Notes
     -----
@@ -155,7 +154,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     in any way; known segments are never extended into them. Latents are whole segmentations.
 
     Weight number f·S + y belongs to input f and label y; then come the S² transitions (from, to) and the weights of
-    lengths, of which (length − 1)·S + y belongs to a length and label y. Inference is exact in time
+    lengths, where (length − 1)·S + y belongs to a length and label y. Inference is exact in time
     O(T·(S² + S·max_length)), at one temperature for outputs and latents.
 
     See Also
@@ -164,7 +163,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
 
     Examples
     --------
-    Runs of equal tokens, of which no run of "b" is longer than two tokens:
+    Runs of equal tokens, where no run of "b" is longer than two tokens:
 
     >>> import numpy as np
     >>> from latentstruct import SemiMarkov, StructuralSVM
@@ -200,7 +199,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         segments = [segment for k, y in enumerate(Y) for segment in self._segments(y, f"Y[{k}]")]
         known = [label for *_, label in segments if not is_unknown(label)]
         if not known:
-            raise InputError("Y has no segment with a known label; expected at least one: label some of the segments")
+            raise InputError("Y", Description("none"), "segments with at least one known label")
         longest = self.max_length or max(stop - first for first, stop, _ in segments)
         matrices = [check_matrix(x, f"X[{k}]") for k, x in enumerate(X)]
         covered = sum(stop - first for first, stop, _ in segments)
@@ -228,17 +227,13 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         try:
             found = sorted(((int(first), int(stop), label) for first, stop, label in y), key=lambda one: one[:2])
         except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{name} must be a list of segments (first, stop, label), found {show(y)}: correct it ({error})"
-            ) from error
+            raise InputError(name, y, "a list of segments (first, stop, label)") from error
         for first, stop, _ in found:
             if not 0 <= first < stop:
-                raise InputError(f"{name} has the segment {(first, stop)}; expected 0 ≤ first < stop: correct it")
+                raise InputError(name, (first, stop), "segments with 0 ≤ first < stop")
         for before, after in pairwise(found):
             if after[0] < before[1]:
-                raise InputError(
-                    f"{name} has the segments {before[:2]} and {after[:2]}; expected ones that do not overlap: fix it"
-                )
+                raise InputError(name, [before[:2], after[:2]], "segments that do not overlap")
         return found
 
     def _encode(self, Y: Any, offsets: Indices, name: str) -> list[Segmentation]:
@@ -247,13 +242,14 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         for k, (y, length) in enumerate(zip(Y, np.diff(offsets).tolist(), strict=True)):
             found = self._segments(y, f"{name}[{k}]")
             if found and found[-1][1] > length:
-                raise InputError(
-                    f"{name}[{k}] has the segment {found[-1][:2]}, but the sequence has {length} tokens: correct it"
-                )
+                raise InputError(f"{name}[{k}]", found[-1][:2], f"segments within the {length} tokens of the sequence")
             longest = max((stop - first for first, stop, _ in found), default=0)
             if longest > self.longest_:
                 raise InputError(
-                    f"{name}[{k}] has a segment of {longest} tokens; expected at most {self.longest_}: set max_length"
+                    f"{name}[{k}]",
+                    Description(f"a segment of {longest} tokens"),
+                    f"segments of at most {self.longest_} tokens",
+                    "Train with a larger `max_length`.",
                 )
             number = self.labels_.number
             encoded.append([(a, b, UNKNOWN if is_unknown(label) else number(label)) for a, b, label in found])
@@ -353,8 +349,9 @@ class SemiMarkov(BaseTask[SegmentBatch]):
             for wrong in np.flatnonzero((given == UNKNOWN) | ((known != UNKNOWN) & (known != given)))[:1]:
                 k, at = locate(batch.offsets, wrong)
                 raise InputError(
-                    f"latents[{k}] does not agree with Y in the {name} of token {at}; expected segments that cover the "
-                    "sequence and contain those of Y: correct it"
+                    f"latents[{k}]",
+                    Description(f"another {name} of token {at}"),
+                    "segments that cover the sequence and contain those of `Y`",
                 )
         filled = SegmentBatch(batch.offsets, found, batch.inputs)
         return self.planes(filled, np.zeros(self.n_features), "clamped", HARD)
@@ -379,7 +376,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         return self.complete(batch, known - uniform)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
-        """Return the cost of wrong labels and boundaries of each sequence; what is unknown costs nothing."""
+        """Return the cost of wrong labels and boundaries of each sequence; the cost of unknown ones is 0."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
         wrong = (truth.begin != UNKNOWN) & (truth.begin != predicted.begin)
         return sums_between(self.costs_[truth.label, predicted.label] + wrong, offsets)
@@ -388,9 +385,12 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         check_examples(Y_pred, Y_true)
         both = zip(Y_true, Y_pred, strict=True)
         offsets = offsets_from_lengths([max((stop for y in pair for _, stop, _ in y), default=0) for pair in both])
-        truth, predicted = (Known.of(self._encode(Y, offsets, "Y"), offsets) for Y in (Y_true, Y_pred))
-        if ((predicted.label == UNKNOWN) & (truth.label != UNKNOWN)).any():
-            raise InputError("Y_pred has no label for a token whose true label is known: predict whole segmentations")
+        given = {"Y_true": Y_true, "Y_pred": Y_pred}
+        truth, predicted = (Known.of(self._encode(Y, offsets, name), offsets) for name, Y in given.items())
+        for wrong in np.flatnonzero((predicted.label == UNKNOWN) & (truth.label != UNKNOWN))[:1]:
+            k, at = locate(offsets, wrong)
+            got = Description(f"no label of token {at}")
+            raise InputError(f"Y_pred[{k}]", got, "segments that cover all tokens with known labels")
         return truth, predicted, offsets
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
