@@ -163,7 +163,7 @@ def test_mistakes_are_named_before_anything_runs(small, tmp_path):
 def test_missing_data_is_one_line(name, tmp_path):
     result = reproduce(name, "--data-home", tmp_path, "-o", tmp_path / "out", "-q", code=2)
     assert len(result.stderr.splitlines()) == 1
-    assert "expected the data set there" in result.stderr
+    assert "a file of the data set" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
