@@ -521,6 +521,11 @@ def test_output_must_not_be_an_input(chain_model, chains, class_model, table):
         assert data.read_bytes() == before
 
 
+def test_classes_need_two_labels(tmp_path):
+    (tmp_path / "one.csv").write_text("a,b,y\n1,2,x\n3,4,x\n")
+    assert "expected at least 2 labels" in fail("train", "classes", tmp_path / "one.csv", "-o", tmp_path / "model")
+
+
 def test_unwritable_output(chain_model, chains, tmp_path):
     assert "a writable path" in fail("predict", chain_model, chains, "-o", tmp_path / "none" / "out.txt")
 
