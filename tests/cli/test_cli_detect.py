@@ -144,7 +144,7 @@ def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
     assert [one["label"] for one in found] == list(estimator.predict(X))
     chosen = [x.boxes[h].tolist() for x, h in zip(X, estimator.predict_latent(X), strict=True)]
     assert [one["box"] for one in found] == chosen
-    values = np.sort(estimator.decision_function(X), axis=1)
+    values = np.sort(estimator.class_scores(X), axis=1)
     np.testing.assert_allclose([one["score"] for one in found], values[:, -1] - values[:, -2])
     np.testing.assert_allclose(np.sort([list(one["scores"].values()) for one in found], axis=1), values)
 

@@ -260,7 +260,7 @@ NODE = {"features": {"a": 1}, "label": "cat"}
             "at most 10000000 pairs of states per edge",
         ),
         ([{"nodes": [NODE]}], ["--restarts", 2], "--restarts must be left out if every node"),
-        ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "`records` must be graphs with features of"),
+        ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "DATA must be graphs with features of"),
         ([{"nodes": [NODE, {**NODE, "label": "dog"}]}], ["-C", "0"], "C must be"),
     ],
 )

@@ -224,7 +224,7 @@ def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
         told = run(*args).stderr.splitlines()
         # Sentences are parsed in blocks; a size is told once.
         assert len(told) == len(set(told)) <= len(sizes)
-        assert f"warning: a sentence has {max(sizes)} words, whose chart takes 0.0 GiB" in "\n".join(told)
+        assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(told)
         assert all(line.startswith("warning: a sentence has ") for line in told)
     told = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-rounds", 200).stderr.splitlines()
     assert sum(line.startswith("warning: a sentence has ") for line in told) == 1

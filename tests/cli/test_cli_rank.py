@@ -103,7 +103,7 @@ def test_queries_without_relevant_documents(train, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("0 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1], "none of the 2 documents in Y is relevant"),
+        ("0 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1], "at least one relevant document"),
         ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 2], "--k must be less than 2"),
         ("1 qid:1 1:1\n0 1:2\n", [], "{data}, line 2: expected the query after the grade"),
         ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:1\n", [], "{data}, line 3: expected adjacent lines of each query"),
