@@ -41,7 +41,7 @@ class InputError(ValueError):
         As passed.
     """
 
-    def __init__(self, parameter: str, got: object = None, expected: str = "", hint: str | None = None) -> None:
+    def __init__(self, parameter: str, got: object, expected: str, hint: str | None = None) -> None:
         super().__init__(parameter, got, expected, hint)
         self.parameter, self.got, self.expected, self.hint = parameter, got, expected, hint
 
@@ -55,8 +55,6 @@ class InputError(ValueError):
         return _printable(rename_parameters(self._text(hint), name))
 
     def _text(self, hint: str | None) -> str:
-        if not self.expected:
-            return self.parameter
         return _with_hint(f"`{self.parameter}` must be {self.expected}, got {_shown(self.got)}", hint)
 
     def __str__(self) -> str:
@@ -91,8 +89,8 @@ class FormatError(InputError):
     def __init__(
         self,
         path: "str | PathLike[str]",
-        got: object = None,
-        expected: str = "",
+        got: object,
+        expected: str,
         hint: str | None = None,
         *,
         line: int | None = None,
@@ -104,8 +102,6 @@ class FormatError(InputError):
         return type(self), (self.path, self.got, self.expected, self.hint), {"line": self.line}
 
     def _text(self, hint: str | None) -> str:
-        if not self.expected:
-            return self.path
         place = self.path if self.line is None else f"{self.path}, line {self.line}"
         return _with_hint(f"{place}: expected {self.expected}, got {_shown(self.got)}", hint)
 
@@ -121,7 +117,7 @@ class CheckpointError(InputError, OSError):
 
 
 class ConvergenceWarning(UserWarning):
-    """Training ended before the asked precision was certified."""
+    """Training ended before the requested precision was certified."""
 
 
 def _shown(got: object) -> str:

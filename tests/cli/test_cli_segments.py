@@ -68,7 +68,9 @@ def test_tokens_outside_may_be_unknown(tmp_path):
 
 
 def test_the_longest_span_is_a_limit(data, tmp_path):
-    assert "segments of at most 1 tokens" in fail("train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1")
+    assert "segments of at most 1 tokens" in fail(
+        "train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1"
+    )
     train(data, tmp_path / "model", "--longest", "4", "--max-rounds", "1")
     assert load(tmp_path / "model").task_.longest_ == 4
 

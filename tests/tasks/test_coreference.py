@@ -277,18 +277,18 @@ def test_wrong_forests_are_refused():
     batch = labelled_batch(task, ["a", "a", "a", "b"])
     wrong = {
         r"`latents\[0\]` must be edges between items of the same cluster": [[0, 1], [0, 3]],
-        r"`latents\[0\]` must be 2 edges": [[0, 1]],
-        "a spanning tree of each cluster": [[0, 1], [1, 0]],
-        "no pair of different items from 0 to 3": [[0, 1], [2, 2]],
-        r"has shape \(2,\)": [0, 1],
-        "type float64": [[0.0, 1.0], [1.0, 2.0]],
+        r"`latents\[0\]` must be 2 edges, a spanning tree of each cluster": [[0, 1]],
+        "a spanning tree of each cluster, got 2 edges with a cycle": [[0, 1], [1, 0]],
+        "pairs of different items from 0 to 3": [[0, 1], [2, 2]],
+        r"shape \(E, 2\), got int64 of shape \(2,\)": [0, 1],
+        "got float64": [[0.0, 1.0], [1.0, 2.0]],
     }
     for message, edges in wrong.items():
         with pytest.raises(InputError, match=message):
             task.completion_planes(batch, [np.array(edges)])
-    with pytest.raises(InputError, match="2 latents are given; expected 1, one for each example"):
+    with pytest.raises(InputError, match="`latents` must be a sequence of 1 latents"):
         task.completion_planes(batch, [[[0, 1], [1, 2]]] * 2)
-    with pytest.raises(InputError, match="H_pred has 2 forests; expected 1, one for each document"):
+    with pytest.raises(InputError, match="`H_pred` must be a sequence of 1 forests"):
         task.loss([[0, 0]], [[0, 0]], [[[0, 1]]] * 2)
 
 

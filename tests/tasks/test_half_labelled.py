@@ -504,8 +504,8 @@ def test_predictions_that_have_no_confidence():
     for predictions, message in (
         ([["a", "a", "b"]], "`predictions` must be a sequence of 2 items, got 1 items"),
         ([["a", "a"], ["b"]], r"`predictions\[0\]` must be 3 labels, one per token"),
-        ([["a", UNKNOWN, "b"], ["b"]], r"predictions have -1 \(unknown\), expected a label for each token"),
-        ([["a", "c", "b"], ["b"]], "unknown label 'c'"),
+        ([["a", UNKNOWN, "b"], ["b"]], r"`predictions` must be a label per token, got -1 \(unknown\)"),
+        ([["a", "c", "b"], ["b"]], r"`predictions\[0\]\[1\]` must be one of the known labels 'a', 'b'"),
     ):
         with pytest.raises(InputError, match=message):
             task.confidence(batch, w, SOFT, predictions)
@@ -534,12 +534,12 @@ def test_labels_that_are_needed_or_wrong():
             LatentSSVM(Chain(**parameters)).fit(TOKENS, [[UNKNOWN] * 3, [UNKNOWN]])
     with pytest.raises(InputError, match="`labels` must be different from -1, which marks unknown"):
         Chain(labels=["a", "b", UNKNOWN]).learn(TOKENS, HALF)
-    with pytest.raises(InputError, match="unknown label 'b': the known labels are 'a'"):
+    with pytest.raises(InputError, match="`label` must be one of the known labels 'a'"):
         Chain(labels=["a"]).learn(TOKENS, HALF)
     task = Chain()
     task.learn(TOKENS, HALF)
     for wrong in ("c", ["d"]):
-        with pytest.raises(InputError, match=r"'c'|not hashable"):
+        with pytest.raises(InputError, match=r"`Y\[0\]\[1\]` must be hashable, such as numbers, strings or tuples"):
             task.prepare(TOKENS, [[UNKNOWN, wrong, "a"], ["a"]])
     for truth, predicted in (([[UNKNOWN]], [["a"]]), ([[]], [[]])):
         with pytest.raises(InputError, match="Y_true has no known label"):

@@ -223,11 +223,11 @@ def test_prediction_needs_the_form_of_training():
         task.prepare(np.ones((2, 4, 5)))
     with pytest.raises(InputError, match="`X` must be an input with 4 rows per example, as in"):
         task.prepare(np.ones((2, 2, 3)))
-    with pytest.raises(InputError, match="unknown label 'z'"):
+    with pytest.raises(InputError, match="`label` must be one of the known labels 'a', 'b'"):
         task.prepare(np.ones((2, 4, 3)), ["a", "z"])
     mixture = LatentMulticlass(n_states=4, weights="state")
     mixture.learn(np.ones((2, 3)), ["a", "b"])
-    with pytest.raises(InputError, match="X has 4 rows an example, but the model was trained with one row an example"):
+    with pytest.raises(InputError, match="`X` must be an input with one row per example, as in"):
         mixture.prepare(np.ones((2, 4, 3)))
     views = LatentMulticlass()
     views.learn(np.ones((2, 4, 3)), ["a", "b"])

@@ -79,17 +79,17 @@ def test_data_that_are_refused():
     with raises("sample_weight", expected="None for Measure"):
         fit(Measure("f1"), X, y, sample_weight=np.ones(30))
     model = fit(Measure("f1"))
-    with pytest.raises(InputError, match="sample_weight is given, but Measure judges the whole set"):
+    with pytest.raises(InputError, match="`sample_weight` must be None because the whole set is one example"):
         model.score(X, y, sample_weight=np.ones(30))
     with pytest.raises(InputError, match="3 features, as in training, got 2 features"):
         model.predict(X[:, :2])
-    with pytest.raises(InputError, match="unknown label 7"):
+    with pytest.raises(InputError, match="`label` must be one of the known labels 0, 1"):
         model.score(X, np.full(30, 7))
     chosen = fit(Measure("precision@k", k=10))
     for judge in (chosen.score, chosen.loss):
-        with pytest.raises(InputError, match="k is 10, but there are 9 examples only"):
+        with pytest.raises(InputError, match="`k` must be at most 9, the number of examples"):
             judge(X[:9], y[:9])
-    with pytest.raises(InputError, match="all 30 rows are of one class"):
+    with pytest.raises(InputError, match="`Y` must be labels of both classes, got 30 labels of one class"):
         model.task_.prepare(X, np.ones(30, dtype=int))
 
 

@@ -260,7 +260,7 @@ def test_damaged_states_are_refused():
     ):
         state = task.state()
         state[part][name] = wrong
-        with pytest.raises(InputError, match="`state` must be consistent"):
+        with pytest.raises(InputError, match=r"`state.* Train again"):
             Parsing("spans").restore(state)
 
 
