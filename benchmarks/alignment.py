@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.common import Line, cpu
 from latentstruct.core.protocols import Temperature
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import missing_package
 from latentstruct.io.ncbi_matrix import blosum62
 from latentstruct.tasks.alignment.task import Alignment
 
@@ -27,7 +27,7 @@ def run(quick: bool = False) -> list[Line]:
     try:
         from Bio.Align import PairwiseAligner, substitution_matrices
     except ImportError as error:
-        raise InputError("Biopython is not installed: install the extra 'bench'") from error
+        raise missing_package("Biopython", "align sequences", "bench") from error
     pairs = related_pairs(20 if quick else 100, np.random.default_rng(0))
     cells = LENGTH * LENGTH * len(pairs)
     matrix = substitution_matrices.load("BLOSUM62")

@@ -234,7 +234,7 @@ class OwnPlanes(BaseTask):
             found = Planes(*slopes, losses, np.zeros(3), 6)
             found = found if query.rows is None else found.take(query.rows)
         except (IndexError, TypeError, ValueError) as error:
-            raise InputError("the task itself cannot use its arrays") from error
+            raise InputError("leaves", self.leaves, "arrays of planes") from error
         return Pooled(found.values, Slopes(found.rows, found.pointers, found.atoms), found.offsets)
 
     def decode(self, batch, w, temperature):

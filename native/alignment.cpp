@@ -12,7 +12,7 @@
 //
 // Sums are made in the linear domain, without rescaling, where no step weighs more than exp(±100). Local paths may start
 // and end at any match with weight 1, so that whatever underflows beside them does not count; global paths are brought
-// into the same situation by a gain of `extend` for each letter read, after which a gap may go on for nothing. Where
+// into the same situation by a gain of `extend` for each letter read, after which a gap may continue without cost. Where
 // weights are too large for this, or a path must contain known matches, sums are made by logarithms.
 //
 // Backwards, each state passes its probability on to those before it, in proportion to what they contributed: log Z
@@ -109,7 +109,7 @@ struct Numbering {
             fields.get<const std::int32_t>("numbers", fields.size("numbers")), g, q, fields.number<Index>("n_weights")};
   }
 
-  // Add the weights that a cell stands for.
+  // Add the weights of a cell.
   void add(SparseSum &sum, Index group, Index cell, double value) const {
     const std::int32_t *first = numbers + at[group] + (cell - cells[group]) * each[group];
     for (Index t = 0; t < each[group]; ++t) sum.add(first[t], value);
@@ -290,7 +290,7 @@ LATENTSTRUCT_CLONES void mark_row(const Move &move, double floor, std::uint8_t *
   }
 }
 
-// The weights of the ends of n paths, n divisible by 8, measured against `high`: their sum, or, if `shares` are given,
+// The weights of the ends of n paths, n divisible by 8, relative to `high`: their sum, or, if `shares` are given,
 // factor·weight is added to these.
 template <typename S>
 LATENTSTRUCT_INLINE double weigh_ends(const double *ends, Index n, double high, double factor, double *__restrict shares) {
@@ -465,7 +465,7 @@ private:
       table.inserted[j] = j == 1 ? move.gap : S::times(table.inserted[j - 1], move.more);
   }
 
-  // What leads to row i from the one before, or to itself if it is the first, where so many rows are kept.
+  // Transitions to row i from the one before, or to itself if it is the first, if that many rows are kept.
   template <typename S> void step_to(Index i, Index kept) {
     move.here = table + i % kept * move.n, move.before = table + std::max(i - 1, Index(0)) % kept * move.n;
     move.start = scoring.local && i - 1 <= first ? S::one : S::zero;
@@ -536,7 +536,7 @@ void best_paths(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, bool
   require_length(chosen.shape(0) + 1, pointers);
   Index most = 0;
   for (std::size_t r = 0; r < chosen.shape(0); ++r) most += std::min(pairs.height(chosen(r)), pairs.width(chosen(r)));
-  require(matches.shape(1) == 2 && static_cast<Index>(matches.shape(0)) >= most, "matches must have 2 columns and room");
+  require(matches.shape(1) == 2 && static_cast<Index>(matches.shape(0)) >= most, "matches must have 2 columns and enough rows");
   Aligner aligner(pairs, scoring, chosen, false, true);
   pointers(0) = 0;
   for (std::size_t r = 0; r < chosen.shape(0); ++r) {

@@ -87,7 +87,7 @@ public:
   Annotations(const GoldTrees &trees, const Layout &layout, Index k, const double *w)
       : trees(trees), layout(layout), k(k), w(w), found(k * k) {}
 
-  // Pool what is below each node of a tree, by sub-symbol; return the value with the root's weights. The root's scores
+  // Pool the subtree below each node of a tree, by sub-symbol; return the value with the root's weights. The root's scores
   // are left in `found`, and their shares after those of all nodes.
   double pool_nodes(Index tree, double temperature) {
     first = trees.offsets[tree];
@@ -171,7 +171,7 @@ void best_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vec
 // Pool all sub-symbols of the rows' trees at ε > 0; add weights times expected features to slopes.
 //
 // Expected features are added to slopes[at], or all to slopes[0] if `together`; spans' features, which do not depend on
-// sub-symbols, are left out.
+// sub-symbols, are omitted.
 void pool_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vector w, double temperature, Vector weights,
                       bool together, Out<double, 1> values, Out<double, 2> slopes) {
   check(trees, rows, k, values);

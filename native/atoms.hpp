@@ -138,7 +138,7 @@ LATENTSTRUCT_INLINE void atom_products(const Rows &rows, const A &atoms, Index n
   for (Index a = 0; a < n; ++a) products[a] *= atoms.value[a];
 }
 
-// g · vector for the plane made of n atoms.
+// g · vector for the plane of n atoms.
 template <typename A>
 LATENTSTRUCT_INLINE double plane_dot(const Rows &rows, const A &atoms, Index n, const double *vector) {
   double total = 0.0;
@@ -152,7 +152,7 @@ LATENTSTRUCT_INLINE double plane_dot(const Rows &rows, const A &atoms, Index n, 
   return total;
 }
 
-// vector += coefficient · g for the plane made of n atoms.
+// vector += coefficient · g for the plane of n atoms.
 template <typename A>
 LATENTSTRUCT_INLINE void plane_add(const Rows &rows, const A &atoms, Index n, double coefficient, double *vector) {
   for (Index a = 0; a < n; ++a) {
@@ -162,7 +162,7 @@ LATENTSTRUCT_INLINE void plane_add(const Rows &rows, const A &atoms, Index n, do
   }
 }
 
-// Set `vector` to exact zero wherever the plane made of n atoms may be non-zero.
+// Set `vector` to exact zero wherever the plane of n atoms may be nonzero.
 template <typename A> inline void plane_clear(const Rows &rows, const A &atoms, Index n, double *vector) {
   for (Index a = 0; a < n; ++a) {
     double *shifted = vector + atoms.column[a];

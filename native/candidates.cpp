@@ -2,7 +2,7 @@
 //
 // Candidates are flat; group j holds the candidates groups[j] … groups[j+1] (one y), example i the groups
 // examples[i] … examples[i+1]. Where all examples have the same candidates, their scores are laid out candidate by
-// candidate instead, (C, n): the examples of one candidate lie side by side.
+// candidate instead, (C, n): the examples of one candidate are contiguous.
 #include "binding.hpp"
 #include "pooling.hpp"
 
@@ -78,7 +78,7 @@ LATENTSTRUCT_CLONES static void find_best(const double *scores, std::size_t n, c
     const double *of_label = extra + labels[c];
     for (std::size_t i = 0; i < n; ++i) {
       const double height = scores[i] + of_label[truth[i] * n_labels];
-      // Stored whether it is better or not: a branch that nobody can foresee costs more.
+      // Stored whether it is better or not: an unpredictable branch costs more.
       const bool better = height > values[i];
       winners[i] = better ? static_cast<Index>(c) : winners[i];
       values[i] = better ? height : values[i];
@@ -98,7 +98,7 @@ static void best_candidates(In<double, 2> scores, In<Index, 1> labels, In<double
 }
 
 // values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it, and losses[i] what was added
-// to it. A value that is no number is the highest. Lines were numbered by the task.
+// to it. NaN counts as the highest value. Lines were numbered by the task.
 static void best_classes(In<double, 2> scores, In<double, 2> extra, In<Index, 1> lines, Out<Index, 1> best,
                          Out<double, 1> values, Out<double, 1> losses) {
   const std::size_t n = scores.shape(0), n_classes = scores.shape(1);

@@ -29,7 +29,7 @@ struct Blocks {
   }
 };
 
-// What is added to products of inputs and weights, see the Python class of this name; null: there is no such block.
+// Terms added to products of inputs and weights, see the Python class of this name; null: there is no such block.
 struct LabelScores {
   const double *bias, *start, *end, *costs;
   std::size_t n;
@@ -371,8 +371,8 @@ LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, 
 
 // Find the best labelings of the selected sequences first … last - 1, and write their values, losses and features.
 //
-// Everything that a sequence needs on the way stays in the cache. `products` (N, S) are those of the selected tokens, or
-// empty: then they are made of `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
+// All temporary data of a sequence stay in the cache. `products` (N, S) are those of the selected tokens, or
+// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
 // the mode FREE; `found` is (2, k): values and losses.
 void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
                  Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks, Indices pointers,

@@ -6,7 +6,7 @@
 // P(neighbor | label), which needs the messages of the way forward only and is a choice of one where ε = 0.
 //
 // Messages of outputs are scores. Messages of hidden tokens are scores too, or their exponentials where steps are
-// linear (which is faster, and in range if the scores are), less what is added up in scales. Where all tokens are
+// linear (which is faster, and in range if the scores are), minus the accumulated scales. Where all tokens are
 // pooled at one temperature and scores are in range, both ways are sums of products.
 #pragma once
 #include "pooling.hpp"
@@ -31,7 +31,7 @@ struct Steps {
 // exp(600), so that none underflows.
 constexpr double LEAST = 1e-20, MOST = 1e20;
 
-// A share of exp(-40) of the largest is lost in rounding.
+// Shares below exp(-40) of the largest are lost by rounding.
 constexpr double NEGLIGIBLE = 40.0;
 
 // Copy scores (T, S) of tokens to padded rows, and the largest of each to `highs`; return the largest difference of
@@ -171,7 +171,7 @@ private:
   bool each_token = false;
 
   Table tokens;   // (T, P) scores; of hidden tokens exp((u - max u)/ε_h) if their steps are linear
-  Table best;     // (T, P) scores of all beginnings that end in an output's label, less their largest
+  Table best;     // (T, P) scores of all beginnings that end in an output's label, minus their largest
   Table back;     // (T, P) marginals
   Table messages; // (longest run, P, P): token, row, label
   Table shares;   // (runs, P, P): of labels before a run in each label after it, if ε_y > 0
@@ -211,7 +211,7 @@ private:
     return value;
   }
 
-  // Give the masses of pairs away, of one token or of all.
+  // Output the masses of pairs, of one token or of all.
   void end_pairs(double *out) {
     give_pairs(pairs[0], nullptr, n, target_weight, out);
     std::fill_n(pairs[0], n * width, 0.0);
@@ -221,7 +221,7 @@ private:
     if (each_token) end_pairs(target + t * n * n);
   }
 
-  // Scale a message and return the score that was taken out.
+  // Scale a message and return the removed score.
   double normalize(const Steps &steps, double *row) const {
     if (steps.linear) {
       const double mass = sum_of(row, n);
@@ -254,7 +254,7 @@ private:
     for (std::size_t y = 0; y < width; ++y) row[y] = steps.linear ? row[y] * own[y] : row[y] + own[y];
   }
 
-  // Messages one hidden token on; what is taken out of them is added to `scales`.
+  // Advance messages by one hidden token; removed scores are added to `scales`.
   void extend(const Steps &steps, std::size_t t, const double *rows_in, std::size_t count, double *scales, double *out) {
     step(steps, rows_in, count, out);
     for (std::size_t r = 0; r < count; ++r, out += width) {
@@ -306,10 +306,10 @@ private:
     for (std::size_t k = 0; k < n * width; ++k) pairs[0][k] += matrix[k] * products[0][k];
   }
 
-  // List the output labels before a run that can matter after it; return how many.
+  // List the output labels before a run that can matter after it; return their number.
   //
-  // A label a gives at most gains[a, b] more than b whatever follows; where even that leaves it behind b, it is never
-  // the best, and at ε_y > 0 its share is lost in rounding if it stays so far behind.
+  // A label a gives at most gains[a, b] more than b whatever follows; if it is below b even so, it is never
+  // the best, and at ε_y > 0 its share is lost by rounding if it stays that far below.
   std::size_t choose_rows(const double *before) {
     if (gains.width == 0) {
       // max_z A[a, z] - A[b, z], for all a at a time.
@@ -408,7 +408,7 @@ private:
     return before;
   }
 
-  // Messages backwards through the last hidden run, from token `first` on; return what was taken out of them. rest[a] is
+  // Messages backwards through the last hidden run, from token `first` on; return the removed score. rest[a] is
   // the rest of the score of the run after the output label a.
   double send_back(std::size_t first, std::size_t length, double *rest) {
     const Steps tail = hidden.back();

@@ -48,7 +48,7 @@ template <typename Body> LATENTSTRUCT_INLINE void each_pair(Index n_items, Body 
 struct Problem {
   const Rows &rows;
   const std::int32_t *row_of;
-  const double *known, *w; // Scores of all rows, or nothing where too few pairs are wanted for these to be worth while.
+  const double *known, *w; // Scores of all rows, or null if too few pairs are needed.
   const Index *documents, *pairs, *items, *truth;
   std::size_t n;
   Index mode;
@@ -99,7 +99,7 @@ struct Problem {
 
 // Grow a maximum spanning tree from item 0 (Prim): v hangs on link[v] by an edge of score height[v].
 //
-// Items that only edges of -inf reach hang on nothing (-1). Each pair is looked at once, and nothing is sorted. Of equal
+// Items that only edges of -inf reach hang on nothing (-1). Each pair is visited once, and nothing is sorted. Of equal
 // edges the first found stays.
 void grow_tree(const double *scores, Index n_items, Index *link, double *height) {
   std::vector<Index> outside(n_items), start(n_items); // The pair i < j has the number start[i] + j.
@@ -269,7 +269,7 @@ void find_exactly(const double *scores, Index *labels, Index n_items) {
 
 // Merge the two clusters with the largest positive sum between them, from single items until none is left.
 //
-// `bound` of a cluster is at least its largest sum with another. It is looked up again only where it is the highest and
+// `bound` of a cluster is at least its largest sum with another. It is recomputed only if it is the highest and
 // may be too high: most clusters never get there.
 void merge(const double *scores, Index *labels, Index n_items) {
   Scores sums = square(scores, n_items), bound(n_items, INFINITE);
@@ -356,7 +356,7 @@ void number_labels(Index *labels, Index n_items) {
 }
 
 // Leave a good partition in `labels`, the best one up to EXACT_ITEMS items. A known `truth` (else null) is a second
-// start: what is found is then never worse than it.
+// start: the result is then never worse.
 void cluster(const double *scores, const Index *truth, Index *labels, Index n_items) {
   if (n_items <= EXACT_ITEMS) {
     find_exactly(scores, labels, n_items);
@@ -376,7 +376,7 @@ void cluster(const double *scores, const Index *truth, Index *labels, Index n_it
 // Cluster each listed document (modes free and augmented).
 //
 // The documents' labels are left one after the other in `labels`; values[k] = (1/P) Σ_{p inside} w·x_p + losses[k], where
-// losses[k] is the share of the P pairs that are wrong (0 if free).
+// losses[k] is the fraction of the P pairs that are wrong (0 if free).
 void clusterings(Rows rows, In<std::int32_t, 1> row_of, Vector known, Vector w, Indices documents, Indices pairs,
                  Indices items, Indices truth, Index mode, Numbers labels, Values values, Values losses) {
   const Problem problem(rows, row_of, known, w, documents, pairs, items, truth, mode);
@@ -404,7 +404,7 @@ void clusterings(Rows rows, In<std::int32_t, 1> row_of, Vector known, Vector w, 
   }
 }
 
-// out[k] = number of pairs with equal labels in each listed document; labels as `clusterings` leaves them.
+// out[k] = number of pairs with equal labels in each listed document; labels as returned by `clusterings`.
 void inside_pairs(Indices documents, Indices items, Indices labels, Numbers out) {
   require_length(documents.shape(0), out);
   std::vector<Index> size;

@@ -116,7 +116,7 @@ struct Problem : Query {
     }
   }
 
-  // Put chosen documents into the order in which they would be chosen greedily.
+  // Sort chosen documents by the order in which they would be chosen greedily.
   void order_greedily(Index *chosen, Index k) const {
     std::vector<char> open(n_documents);
     for (Index rank = 0; rank < k; ++rank) open[chosen[rank]] = 1;
@@ -141,7 +141,7 @@ class Search {
   std::vector<Index> times; // how many of the documents of this branch hold each element
   std::vector<Level> levels;
 
-  // A share of the gain of `n_left` documents that no choice with this document can go above.
+  // An upper bound on this document's part of the gain of `n_left` documents.
   //
   // A benefit above 0 is counted in full for every document that holds the element, though it counts once. A benefit
   // below 0 is divided by the number of documents that may share it: the parts of all that do are no more than the
@@ -180,7 +180,7 @@ class Search {
 public:
   Search(const Problem &problem, Index k) : problem(problem), k(k), times(problem.n_elements), levels(k) {}
 
-  // Replace `chosen` by a better choice while there is one; visit() is called for each node and tells whether to go on.
+  // Replace `chosen` by a better choice while there is one; visit() is called for each node and returns whether to continue.
   // Return whether no choice is better.
   template <typename Visit> bool run(Index *chosen, Visit visit) {
     double best = problem.value(chosen, k), least = 0.0;

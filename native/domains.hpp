@@ -39,7 +39,7 @@ struct Linear {
   static LATENTSTRUCT_INLINE double of(double score) { return exp_of(score); }
   template <typename T> static LATENTSTRUCT_INLINE T times(T a, T b) { return a * b; }
   template <typename... T> static LATENTSTRUCT_INLINE auto sum(T... x) { return (x + ...); }
-  // What is below the least sum has no share in anything that counts.
+  // Terms below the least sum have no effect.
   template <typename... T> static LATENTSTRUCT_INLINE std::array<double, sizeof...(T)> shares(T... x) {
     const double total = (x + ...), factor = total > 1e-290 ? 1.0 / total : 0.0;
     return {x * factor...};

@@ -9,7 +9,7 @@
 // the way back the belief in s comes from the step that used m_k, and b(s, v) = b(s)·p_k(v | s); sums of these are the
 // derivatives by all potentials.
 //
-// Step k leaves a message over the *separator* of v, the variables that v then shares a table with. Separators are sorted, the first to be eliminated first: a message then mostly fits the table that uses it
+// Step k leaves a message over the *separator* of v, the variables that then share a table with v. Separators are sorted, the first to be eliminated first: a message then mostly fits the table that uses it
 // without a permutation.
 //
 // The table of a step is worked on in blocks of all states of v times INNER rows, a row being a joint state of the
@@ -137,7 +137,7 @@ struct Elimination {
     }
   }
 
-  // The pooled value of each row to its message, shares to the table.
+  // Write the pooled value of each row to its message, shares to the table.
   LATENTSTRUCT_INLINE void pool_soft(Index card, Index n_rows, double temperature, double *__restrict table,
                                      double *__restrict message) {
     find_tops(card, n_rows);
@@ -169,7 +169,7 @@ struct Elimination {
     }
   }
 
-  // Forward pass: leave shares (or maximizers) and messages in the workspace. Potentials are taken times `scale`.
+  // Forward pass: leave shares (or maximizers) and messages in the workspace. Potentials are multiplied by `scale`.
   LATENTSTRUCT_INLINE void eliminate(Index first, Index last, double scale, double temperature, double *work) {
     for (Index k = first; k < last; ++k) {
       const Step &step = steps[k];
@@ -190,7 +190,7 @@ struct Elimination {
     }
   }
 
-  // Backward pass: add beliefs to the derivatives and to the messages' beliefs. Rows without belief are left out; where
+  // Backward pass: add beliefs to the derivatives and to the messages' beliefs. Rows without belief are skipped; where
   // there are few others, as under the maximum over later variables, work is done by the row.
   LATENTSTRUCT_INLINE void distribute(Index first, Index last, double temperature, double *work) {
     for (Index k = last - 1; k >= first; --k) {
@@ -379,7 +379,7 @@ class Ordering {
     return double(pairs / 2) + 1e-3 * size;
   }
 
-  // Put a variable of this stage back on the heap if its score changed; once a step.
+  // Put a variable of this stage back on the heap if its score changed; once per step.
   void rescore(Index v, bool stage_hidden) {
     if (hidden[v] != stage_hidden || scored[v] == done) return;
     scored[v] = done;
@@ -430,8 +430,8 @@ public:
     }
   }
 
-  // Eliminate on paper, hidden variables first; give up at the first table above the limit. An order that the variables'
-  // numbers give may begin in the middle of a star; it is given up there, as connecting all leaves would cost the square of
+  // Eliminate symbolically, hidden variables first; stop at the first table above the limit. An order that the variables'
+  // numbers give may begin in the middle of a star; it stops there, because connecting all leaves would cost the square of
   // their number.
   void run(double max_entries, double most_total) {
     for (const bool stage_hidden : {true, false}) {

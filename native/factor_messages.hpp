@@ -1,7 +1,7 @@
 // Messages and beliefs of factors of any number of variables, over one of the selected graphs at a time.
 //
 // Outputs are pooled at eps_y, hidden variables before them at eps_h. Where both are equal, `hidden` is all false, so that
-// every variable is pooled alike. A value of -inf marks an impossible state; no sum or maximum here becomes NaN.
+// all variables are pooled at one temperature. A value of -inf marks an impossible state; no sum or maximum here becomes NaN.
 #pragma once
 #include "wiring.hpp"
 
@@ -62,7 +62,7 @@ struct FactorMessages {
       count_message(begin, messages + wiring.message_at[wiring.near[a]] + shifts.message, n, 1);
   }
 
-  // Put a message into the sums of its variable (sign 1), or take it out of them (-1).
+  // Add a message to the sums of its variable (sign 1), or subtract it (-1).
   LATENTSTRUCT_INLINE void count_message(Index at, const double *message, Index n, Index sign) {
     for (Index x = 0; x < n; ++x) {
       total[at + x] += double(sign) * finite_or_zero(message[x]);
@@ -213,7 +213,7 @@ struct FactorMessages {
       std::fill_n(beliefs, size, 0.0);
       return top;
     }
-    // Shares are divided by their own sums: from large pooled values they could not be found precisely enough.
+    // Shares are divided by their own sums: large pooled values would not be precise enough.
     const bool alone = n_groups == size;
     if (!alone)
       for (Index p = 0; p < size; ++p) beliefs[p] = sums[group[p]] > 0.0 ? terms[p] / sums[group[p]] : 0.0;

@@ -1,15 +1,15 @@
-// Planes that are kept for each example: how they lie in arrays, their heights and their sums.
+// Planes kept per example: their layout in arrays, their heights and their sums.
 //
 // Planes of one example share most atoms. Kept planes are therefore lists of numbers into the example's table of
-// distinct atoms: each atom is multiplied with w once, and what cancels between planes never touches w.
+// distinct atoms: each atom is multiplied with w once, and terms that cancel between planes never change w.
 //
 // Atoms that are in all planes of an example, once in each, are *common*. They come last in the table, and their numbers
-// last in each plane. They add the same to all heights, so that dual ascent, which compares heights, leaves them out.
+// last in each plane. They add the same to all heights, so dual ascent, which compares heights, skips them.
 //
 // Symbols: c weight of an example, g_p slope and b_p offset of its plane p, α_p its dual variable (Σ_p α_p = 1),
 // s_p = b_p + g_p·w the plane's height at w = l - Σ_i c_i Σ_p α_ip g_ip, K_pq = g_p·g_q.
 //
-// Numbers, starts and corners were made by these kernels, or were checked by `unpack_store`.
+// Numbers, starts and corners were created by these kernels, or were checked by `unpack_store`.
 #pragma once
 #include "atoms.hpp"
 
@@ -90,7 +90,7 @@ struct Kept {
         side(slots.side[example]), n_atoms(tables.length[example]), varied(tables.varied[example]),
         table(tables.atoms.from(tables.start[example])), numbers(tables.numbers) {}
 
-  // out[p] = g_p · vector. `n` is the length of the table; or `varied`, which leaves common atoms out.
+  // out[p] = g_p · vector. `n` is the length of the table; or `varied`, which omits common atoms.
   LATENTSTRUCT_INLINE void score(const Rows &rows, Index n, const double *vector, double *memo, double *out) const {
     atom_products(rows, table, n, vector, memo);
     for (Index p = 0; p < count; ++p) {
@@ -115,7 +115,7 @@ struct Kept {
       const Number *first = numbers + start[p], *last = first + length[p] - (n_atoms - n);
       for (const Number *k = first; k < last; ++k) memo[*k] += coefficients[p];
     }
-    // Atoms of one row with a coefficient. Coefficients that sum to zero leave rounding errors on shared atoms, not worth a
+    // Atoms of one row with a coefficient. Coefficients that sum to zero leave rounding errors on shared atoms that do not justify a
     // pass over a row.
     constexpr Index MOST = 16;
     Column columns[MOST];
@@ -135,7 +135,7 @@ struct Kept {
   }
 };
 
-// All that kernels read of a PlaneStore. `vector` is all zero between calls.
+// Fields of a PlaneStore that kernels read. `vector` is all zero between calls.
 struct Store {
   Rows rows;
   Tables tables;

@@ -6,7 +6,7 @@
 //
 // with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
 // position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has its own tables, made from the
-// reversed and complemented matrix, and shares everything else.
+// reversed and complemented matrix; all else is the same.
 #include "binding.hpp"
 #include "pooling.hpp"
 
@@ -342,7 +342,7 @@ LATENTSTRUCT_CLONES void add_soft(const Layout &layout, const Tables &tables, In
 // Pool windows and labels of each row and add factors[k] times its expected features to `expected`.
 //
 // `bonus` (k, 2) is added to the scores of the negative and of the positive label, `temperatures` are (ε_y, ε_h);
-// `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects what is no feature.
+// `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects all that is not a feature.
 void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
                 std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
                 Values expected) {
@@ -400,7 +400,7 @@ LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables
     total += scanner.pool_windows(example, 1.0, 0.0);
     for (Index t = 0; t < scanner.size; ++t) {
       const double share = scanner.shares[t];
-      // What is lost below this share changes no count by more than a hundredth of a letter.
+      // Terms below this share change no count by more than a hundredth of a letter.
       if (share < 1e-6) continue;
       const Index start = scanner.start(example, t);
       const bool forward = t < scanner.count;
@@ -446,9 +446,9 @@ void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index leng
   }
 }
 
-// Count the words of a length: all of them, or each once a sequence; with `both`, together with their mirror.
+// Count the words of a length: all of them, or each once per sequence; with `both`, also reverse complements.
 //
-// A word and its mirror image on the other strand are counted at the smaller of their two numbers.
+// A word and its reverse complement are counted at the smaller of their two numbers.
 void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Out<Index, 1> counts) {
   require_length(std::size_t(1) << (2 * length), counts);
   std::vector<Index> seen(once ? counts.shape(0) : 0, -1);

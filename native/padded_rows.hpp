@@ -38,7 +38,7 @@ public:
   std::size_t width = 0;
   Table() = default;
   Table(std::size_t rows, std::size_t width) : width(width) { reserve(rows); }
-  // Room for a number of rows; what was there is kept.
+  // Allocate a number of rows; existing ones are kept.
   void reserve(std::size_t rows) {
     if (rows * width > blocks.size() * WIDTH) blocks.resize(rows * width / WIDTH);
   }
@@ -89,7 +89,7 @@ struct Coefficients {
 
 // R rows and C vectors of a product, in registers; finish(row, place of the vector, result) takes the results.
 //
-// Where there are few sums, two of each are added up in turn, so that additions need not wait for each other.
+// With few sums, two partial sums of each alternate, so that additions need not wait for each other.
 template <typename Ring, int R, int C, typename Finish>
 LATENTSTRUCT_INLINE void multiply_block(Coefficients left, std::size_t count, const double *right, std::size_t width,
                                         std::size_t place, Finish finish) {

@@ -413,7 +413,7 @@ private:
   LATENTSTRUCT_INLINE double refresh_logs(const Variable &v) {
     double residual = 0.0;
     for (std::size_t a = v.first; a < v.last; ++a) {
-      // Messages of one weight lie side by side.
+      // Messages of one weight are contiguous.
       std::size_t last = a;
       while (last < v.last && records[last].stale && records[last].weight == records[a].weight) records[last++].stale = false;
       if (last == a) continue;

@@ -8,14 +8,14 @@
 //     extra[c, l] = start[i, l] + end[j, l] + length[class of j - i, l] + cost - gain·[l is a gold label of (i, j)]
 //
 // once for the base and for each node of the chain, where the first three come from features and the last two from the
-// loss, which is linear in the numbers of all constituents and of right ones.
+// loss, which is linear in the numbers of all constituents and of correct ones.
 //
 // The scores of symbols after chains are kept twice, by the start and by the end of their spans, so that all splits of a
-// span lie side by side for both children. Soft maxima at temperature ε are sums of products of exponentials, measured
-// against the highest score of each span. A span is *tame* if its exponentials are at least e^-LIMIT. If all parts of
+// span are contiguous for both children. Soft maxima at temperature ε are sums of products of exponentials, relative
+// to the highest score of each span. A span is *tame* if its exponentials are at least e^-LIMIT. If all parts of
 // all splits are tame, and the scales of different splits lie within LIMIT·ε of each other, then the least of all
 // products is e^(-4·LIMIT), still a normal number, and nothing is lost. Elsewhere splits are pooled by logarithms, where
-// shares below e^-MOST of the largest one are left out, which changes sums by less than rounding.
+// shares below e^-MOST of the largest one are omitted, which changes sums by less than rounding.
 //
 // Derivatives of ε log Z by the scores of symbols are their probabilities; they are passed down from the root, each
 // derivation getting its share.
@@ -40,7 +40,7 @@ using Values = Out<double, 1>;
 
 constexpr Index LEXICAL = 0, UNARY = 1, BINARY = 2;
 constexpr double LIMIT = 170.0, MOST = 60.0, LEAST_PROBABILITY = 1e-30;
-// Sums are made again where rounding changes the logarithm of a share by more than this.
+// Sums are recomputed if rounding changes the logarithm of a share by more than this.
 constexpr double ROUNDING = 1e-10;
 
 // ---- arrays, see the Python classes of these names ----
@@ -153,7 +153,7 @@ struct Derivations {
   }
 };
 
-// A sentence, with all that its derivations are made of.
+// A sentence, with all data of its derivations.
 struct Sentence {
   const Sentences &sentences;
   const Spans &spans;
@@ -202,7 +202,7 @@ struct Sentence {
   }
 };
 
-// A symbol of a span; charts of counts have one for each number of right and of all constituents below it.
+// A symbol of a span; charts of counts have one for each number of correct and of all constituents below it.
 struct Node {
   Index i, j, symbol, right = 0, all = 0;
 };
@@ -275,7 +275,7 @@ struct Range {
   std::int32_t first = INT32_MAX, last = -1;
 };
 
-// The span (i, j) with what is known of its parts; rows of symbols are padded to `stride`, and hold the zero of their
+// The span (i, j) with the charts of its parts; rows of symbols are padded to `stride`, and hold the zero of their
 // domain wherever there is no derivation.
 struct Cell {
   Index i, j, stride;
@@ -327,7 +327,7 @@ LATENTSTRUCT_INLINE double sum_splits(const double *left, const double *right, I
   return S::sum(total[0], total[1]);
 }
 
-// Leave the exponentials of splits, measured against the highest one, in `shares`; return their sum.
+// Leave the exponentials of splits, relative to the highest one, in `shares`; return their sum.
 LATENTSTRUCT_INLINE double weigh_splits(const double *left, const double *right, Index first, Index stop, double high,
                                         double temperature, double *__restrict shares) {
   const Index n = padded(stop - first);
@@ -416,7 +416,7 @@ public:
     if (soft) prepare_sums(longest);
   }
 
-  // Fill the chart of a sentence, where constituents add `cost` and right ones lose `gain`.
+  // Fill the chart of a sentence, where constituents add `cost` and correct ones subtract `gain`.
   void inside(Index k, double cost, double gain) {
     choose(k, cost, gain);
     stride = padded(n + 1);
@@ -480,10 +480,10 @@ private:
   std::vector<std::vector<Index>> starters;
   std::vector<Range> ends, starts;             // (n, S) and (n + 1, S)
   std::vector<Index> members, member_start;    // Symbols of cells; those of cell c from member_start[c] on, up to -1.
-  std::vector<Index> bases, reached;           // Symbols of the present cell before and after chains.
-  std::vector<double> top, sums, above, below; // (S,) of the present cell.
+  std::vector<Index> bases, reached;           // Symbols of the current cell before and after chains.
+  std::vector<double> top, sums, above, below; // (S,) of the current cell.
   std::vector<Term> terms;
-  std::vector<double> values; // Of terms, or of symbols of the present cell.
+  std::vector<double> values; // Of terms, or of symbols of the current cell.
   // For sums only.
   std::vector<double> rule, scale, factors, splits, pooled, parts, labels;
   std::vector<char> tame;
@@ -561,7 +561,7 @@ private:
     }
   }
 
-  // Take exponentials of terms, measured against `top`; sums[A] = Σ of those that lead to A.
+  // Take exponentials of terms, relative to `top`; sums[A] = Σ of those that lead to A.
   void sum_terms() {
     for (std::size_t q = 0; q < terms.size(); ++q) values[q] -= top[terms[q].upper];
     exp_each(values.data(), values.size(), temperature);
@@ -617,7 +617,7 @@ private:
     parts.resize(most);
   }
 
-  // factors[k] = exp((scale of split k - the highest)/ε); return the highest one, and whether all is tame.
+  // factors[k] = exp((scale of split k - the highest)/ε); return the highest one, and whether all are tame.
   std::pair<double, bool> scale_splits(Index i, Index j) {
     const Index across = n + 1;
     double high = -INFINITE;
@@ -646,7 +646,7 @@ private:
     each_value(log_each, bases, [&](Index a) { return total[a]; }, [&](Index a, double x) { row[a] += temperature * x; });
   }
 
-  // row[A] = the maximum over binary rules of pooled splits, total[A] += Σ of exponentials measured against it.
+  // row[A] = the maximum over binary rules of pooled splits, total[A] += Σ of exponentials relative to it.
   void pool_by_logarithms(Index i, Index j, double *row, double *total) {
     std::fill(pooled.begin(), pooled.end(), -INFINITE);
     combine(Log(), rules, cell_at(i, j, false, row));
@@ -686,8 +686,8 @@ private:
     for (const Index a : bases) below[a] = 0.0;
   }
 
-  // Pass the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains. Sums are made
-  // again: where scores are large, rounding hides what their logarithms differ by.
+  // Pass the probabilities of full symbols, `above`, down to bases, `below`, and to the labels of chains. Sums are
+  // recomputed: with large scores, rounding hides the differences of their logarithms.
   void share_chains(const double *row, const double *extra, double weight, double *label, double *slope) {
     list_terms(row, extra, [&](Index upper) { return above[upper] > LEAST_PROBABILITY; });
     climb();
@@ -704,7 +704,7 @@ private:
     forget_cell();
   }
 
-  // Pass the probabilities of bases, `below`, down, in the way in which the span was summed up.
+  // Pass the probabilities of bases, `below`, down, in the domain in which the span was summed.
   void share_splits(Index i, Index j, double *row, double weight, double *slope) {
     const bool linear = scale_splits(i, j).second;
     double *total = base_sums.get() + cell_of(i, j) * symbols;
@@ -725,7 +725,7 @@ private:
 // ---- the chart of counts ----
 
 // The best scores of the symbols of all cells, before and after chains, among the derivations that have p constituents,
-// h of them right: tables (H, P) for each symbol, -inf where there is none. Time and memory grow fast with the number of
+// h of them correct: tables (H, P) for each symbol, -inf where there is none. Time and memory grow fast with the number of
 // words: for short sentences only.
 class CountChart : public Sentence {
 public:
@@ -802,7 +802,7 @@ private:
     return gold[cell_of(i, j) * scores.labels + label];
   }
 
-  // How many of the labels of a symbol, as a base, are right, and how many there are.
+  // Number of correct labels of a symbol, as a base, and of all.
   std::pair<Index, Index> counts_of(Index i, Index j, Index symbol) const {
     const Index label = rules.label[symbol];
     return label < 0 ? std::pair<Index, Index>{0, 0} : std::pair<Index, Index>{is_gold(i, j, label), 1};
@@ -905,7 +905,7 @@ void best_f1_trees(Sentences sentences, Spans spans, Rules rules, Scores scores,
   out.offsets[out.trees] = out.at;
 }
 
-// Write the numbers of the weights that each derivation uses, as often as it uses them; return how many.
+// Write the numbers of the weights that each derivation uses, with repetitions; return their number.
 Index derivation_atoms(Derivations derivations, Sentences sentences, Spans spans, Rules rules, Indices rows,
                        Out<Index, 1> pointers, Out<Index, 1> column) {
   require_length(rows.shape(0) + 1, pointers);
@@ -991,7 +991,7 @@ template <typename T> nb::ndarray<nb::numpy, T> to_array(const std::vector<T> &v
 
 using Found = std::tuple<nb::ndarray<nb::numpy, Index>, nb::ndarray<nb::numpy, Index>, nb::ndarray<nb::numpy, double>>;
 
-// Cells, labels and probabilities of what is more probable than `least` in the trees of sentence k, of a model with
+// Cells, labels and probabilities of constituents more probable than `least` in the trees of sentence k, of a model with
 // n_weights weights.
 Found probable_labels(Sentences sentences, Spans spans, Rules rules, Scores scores, Index k, double temperature,
                       double least, Index n_weights) {

@@ -1,5 +1,5 @@
-// Products and sums of planes, and what is done with the planes kept for each example: new ones, dual ascent over them,
-// and changes of the memory that they take. Symbols as in kept_planes.hpp.
+// Products and sums of planes, and operations on the planes kept per example: insertion, dual ascent,
+// and changes of their memory. Symbols as in kept_planes.hpp.
 #include "kept_planes.hpp"
 
 #include <nanobind/stl/pair.h>
@@ -188,7 +188,7 @@ struct Block {
     return total;
   }
 
-  // Raise the dual by the given rule, once the best and the worst plane are found; return the gain.
+  // Increase the dual by the given rule, once the best and the worst plane are found; return the gain.
   LATENTSTRUCT_INLINE double update(Index rule, Index steps, double mean) {
     if (rule == SMO) return smo(steps);
     if (rule == PAIRWISE) return smo(1);
@@ -198,7 +198,7 @@ struct Block {
   }
 };
 
-// Update the listed examples one after the other; w follows. gaps[k] is the weighted gap of example k over its kept planes
+// Update the listed examples one after the other, and w. gaps[k] is the weighted gap of example k over its kept planes
 // before its own update. Return the change of Σ_i c_i Σ_p α_ip b_ip and the gain of the dual value.
 std::pair<double, double> ascend(Store store, Index rule, Index steps, Indices examples, Values w, Values gaps) {
   require_examples(examples, store.slots);
@@ -252,13 +252,13 @@ class Places {
   std::size_t mask = 0;
 
 public:
-  // Forget all, and make space for n numbers.
+  // Clear the table, and allocate space for n numbers.
   void reset(std::size_t n) {
     mask = std::bit_ceil(std::max<std::size_t>(16, 2 * n)) - 1;
     if (places.size() <= mask) places.resize(mask + 1);
     std::fill_n(places.begin(), mask + 1, -1);
   }
-  // The number with this hash for which same(number) holds, or the free place for it, which is -1.
+  // The number with this hash for which same(number) holds, or the free slot for it, which is -1.
   template <typename Same> std::int32_t &find(std::uint64_t hash, Same same) {
     std::size_t place = hash & mask;
     while (places[place] >= 0 && !same(places[place])) place = (place + 1) & mask;
@@ -290,7 +290,7 @@ void widen_table(Index example, Index needed, const Tables &tables) {
   tables.end[0] += needed;
 }
 
-// Take `n` numbers at the end of the used ones; return where they begin.
+// Take `n` numbers at the end of the used ones; return their start.
 Index take_numbers(Index n, const Tables &tables) {
   const Index start = tables.end[1];
   require(start + n <= static_cast<Index>(tables.n_numbers), "numbers do not fit into their array");
@@ -298,7 +298,7 @@ Index take_numbers(Index n, const Tables &tables) {
   return start;
 }
 
-// Order numbers of atoms by row, equal ones as they are; mostly a few new ones follow many that are in order.
+// Order numbers of atoms by row, stable; mostly a few new ones follow many that are in order.
 void sort_by_row(std::vector<Number> &numbers, std::vector<Number> &spare, const Column *rows) {
   const auto less = [&](Number a, Number b) { return rows[a] < rows[b]; };
   const auto middle = std::is_sorted_until(numbers.begin(), numbers.end(), less);
@@ -309,8 +309,8 @@ void sort_by_row(std::vector<Number> &numbers, std::vector<Number> &spare, const
   numbers.swap(spare);
 }
 
-// Take atoms that no kept plane uses out of the example's table, put common ones last, and order both kinds by row. The first
-// atom of a plane stays first, because callers know planes by it; it does not count as common. All else stays in order.
+// Remove atoms that no kept plane uses from the example's table, move common ones last, and order both kinds by row. The first
+// atom of a plane stays first, because callers identify planes by it; it is not counted as common. All other order is stable.
 void sort_table(Index example, const Tables &tables, const Slots &slots, Workspace &work) {
   const Kept kept(tables, slots, example);
   const Index length = kept.n_atoms, count = kept.count;
@@ -321,7 +321,7 @@ void sort_table(Index example, const Tables &tables, const Slots &slots, Workspa
     const Index start = kept.start[p];
     for (Index k = start; k < start + kept.length[p]; ++k) {
       const Number a = kept.numbers[k];
-      // More users than there are planes stand for an atom that is first, or repeated.
+      // More users than planes mark an atom that is first, or repeated.
       users[a] = last_user[a] != p && k > start ? users[a] + 1 : static_cast<std::int32_t>(count + 1);
       last_user[a] = static_cast<std::int32_t>(p);
     }
@@ -365,7 +365,7 @@ std::uint64_t plane_key(const Kept &kept, Index p) {
   return key;
 }
 
-// Fill in what follows from the planes themselves: their keys, and which atoms are common.
+// Compute derived fields of the planes: their keys, and the common atoms.
 void complete(Tables tables, Slots slots) {
   Workspace work;
   for (std::size_t i = 0; i < slots.n; ++i) {
@@ -375,7 +375,7 @@ void complete(Tables tables, Slots slots) {
   }
 }
 
-// The two planes with the least dual mass, of two at least.
+// The two planes with the least dual mass, of at least two.
 std::pair<Index, Index> lightest(const Kept &kept) {
   const double *alpha = kept.alpha;
   Index first = alpha[1] < alpha[0], second = 1 - first;
@@ -386,7 +386,7 @@ std::pair<Index, Index> lightest(const Kept &kept) {
   return {first, second};
 }
 
-// Give the dual mass of plane p to the other plane where the dual value falls least; w follows. Return the change of
+// Move the dual mass of plane p to the plane with the least loss of dual value; update w. Return the change of
 // Σ c α b.
 double hand_over(const Store &store, Index example, Index p, double *w, double *memo) {
   const Kept kept = store.kept(example);
@@ -416,7 +416,7 @@ double hand_over(const Store &store, Index example, Index p, double *w, double *
   return weight * moved * (kept.offset[best] - kept.offset[p]);
 }
 
-// Let the last plane of the example take the place of plane p.
+// Move the last plane of the example to the slot of plane p.
 void remove_slot(Index example, Index p, const Slots &slots) {
   const Index last = slots.count[example] - 1, side = slots.side[example];
   const auto move = [&](auto *field) { field[example * slots.width + p] = field[example * slots.width + last]; };
@@ -436,8 +436,8 @@ void remove_slot(Index example, Index p, const Slots &slots) {
   slots.count[example] = static_cast<std::int32_t>(last);
 }
 
-// Drop the planes (examples, places), the places of one example falling; each must keep at least one. Return the change of
-// Σ c α b; w follows.
+// Drop the planes (examples, places), the places of one example decreasing; each must keep at least one. Return the change of
+// Σ c α b; w is updated.
 double drop_planes(Store store, Indices examples, Indices places, Values w) {
   require_examples(examples, store.slots);
   require_length(examples.shape(0), places);
@@ -456,8 +456,8 @@ double drop_planes(Store store, Indices examples, Indices places, Values w) {
 }
 
 // Append the atoms of the example's table times their shares to the table, and the plane of them to the numbers. Atoms of
-// the same row and column become one, so that means of means do not grow without end; those with a share of 1 stay as
-// they are.
+// the same row and column become one, so that means of means do not grow indefinitely; those with a share of 1 are not
+// changed.
 void add_shares(Index example, const Tables &tables, Workspace &work) {
   const AtomTable table = tables.atoms.from(tables.start[example]);
   const Index length = tables.length[example];
@@ -486,8 +486,8 @@ void add_shares(Index example, const Tables &tables, Workspace &work) {
   tables.length[example] = added;
 }
 
-// Replace the two lightest planes of each listed example by their mean, which leaves the dual point as it is. A mean of
-// planes below a function is below it too. The caller has made space for all atoms of both planes.
+// Replace the two lightest planes of each listed example by their mean, which does not change the dual point. A mean of
+// planes below a function is below it too. The caller has allocated space for all atoms of both planes.
 void merge_lightest(Indices examples, Tables tables, Slots slots) {
   require_examples(examples, slots);
   Workspace work;
@@ -537,8 +537,8 @@ void move_matrices(Indices corners, Indices sides, Slots slots, Values target) {
   }
 }
 
-// Move tables and planes to the left until no gap is between them. `table_order` lists the examples, (examples, places)
-// the kept planes, both by where they begin now. The order of atoms within a table stays, so that sums over them do too.
+// Move tables and planes to the left until there are no gaps. `table_order` lists the examples, (examples, places)
+// the kept planes, both by their current starts. The order of atoms within a table, and so of sums, does not change.
 void compact(Tables tables, Slots slots, Indices table_order, Indices examples, Indices places) {
   require_length(slots.n, table_order);
   require_length(examples.shape(0), places);
@@ -568,7 +568,7 @@ void compact(Tables tables, Slots slots, Indices table_order, Indices examples, 
 
 // ------------------------------------------------------------------------------------------------- new planes
 
-// Find n new atoms in the example's table, adding those that are not there; their numbers there go to `numbers`.
+// Find n new atoms in the example's table, adding missing ones; their numbers there go to `numbers`.
 void number_atoms(Index example, const Atoms &fresh, Index n, const Tables &tables, Workspace &work, Number *numbers) {
   const AtomTable table = tables.atoms.from(tables.start[example]);
   Index &length = tables.length[example];
@@ -609,8 +609,8 @@ Index find_slot(const Kept &kept, const std::uint64_t *keys, std::uint64_t key, 
   return -1;
 }
 
-// A slot for a new plane: one whose plane is no longer useful, an empty one, or -1 if there is none. A plane without
-// weight costs nothing to drop; it goes when it was last used before `oldest`, or when all slots are taken.
+// A slot for a new plane: one whose plane is unused, an empty one, or -1 if there is none. A plane without
+// weight costs nothing to drop; it is dropped when it was last used before `oldest`, or when all slots are taken.
 Index free_slot(const Kept &kept, Index oldest, std::int32_t &count) {
   Index victim = -1;
   for (Index p = 0; p < kept.count; ++p)
@@ -619,10 +619,10 @@ Index free_slot(const Kept &kept, Index oldest, std::int32_t &count) {
   return victim;
 }
 
-// Keep new planes, one for each listed example; the caller has made space.
+// Append new planes, one per listed example; the caller has allocated space.
 //
-// A plane that is there already is only marked as used. New planes get α = 0, or α = 1 when they are the example's first.
-// w changes only where a plane with weight had to be given up. Return the change of Σ c α b.
+// A plane that exists already is only marked as used. New planes get α = 0, or α = 1 when they are the example's first.
+// w changes only if a plane with mass is dropped. Return the change of Σ c α b.
 double append_planes(Store store, Indices examples, Atoms atoms, Indices pointers, Vector offsets, Index idle, Values w) {
   const Slots &slots = store.slots;
   const Tables &tables = store.tables;

@@ -4,7 +4,7 @@
 
 namespace latentstruct {
 
-// smax_ε of n scores; each one's share of it is left in `shares`. With ε = 0 the first of the highest gets the share
+// smax_ε of n scores; the share of each is written to `shares`. With ε = 0 the first of the highest gets the share
 // 1. If nothing is allowed (all -inf) the value is -inf and all shares are 0.
 LATENTSTRUCT_INLINE double pool(const double *scores, std::size_t n, double temperature, double *shares) {
   if (n == 1) {
@@ -28,7 +28,7 @@ LATENTSTRUCT_INLINE double pool(const double *scores, std::size_t n, double temp
 }
 
 // G_α = [lse(α s) - lse(s)]/(α - 1) of n scores, or its limit E_p[s], p ∝ exp s, at α = 1. Its derivatives, which may be
-// negative, are left in `shares`; `sharp` (n,) is overwritten.
+// negative, are written to `shares`; `sharp` (n,) is overwritten.
 LATENTSTRUCT_INLINE double pool_entropy(const double *scores, std::size_t n, double order, double *sharp, double *shares) {
   const double soft = pool(scores, n, 1.0, shares);
   if (order == 1.0) {

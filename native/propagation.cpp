@@ -1,4 +1,4 @@
-// Belief propagation over factor graphs: wiring, sweeps of messages, and what is read from them.
+// Belief propagation over factor graphs: wiring, sweeps of messages, and their results.
 #include <nanobind/stl/tuple.h>
 
 #include "factor_messages.hpp"
@@ -157,7 +157,7 @@ static void most_probable(const Wiring &wiring, const Selection &selection, cons
   }
 }
 
-// The arguments that all sweeps and readings share.
+// Common arguments of sweeps and results.
 struct Problem {
   Wiring wiring;
   Selection selection;

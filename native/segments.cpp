@@ -220,7 +220,7 @@ template <bool FEW> struct Sequence {
     return end[last] + temperature * log_of(total);
   }
 
-  // Turn `count` rows of scores in `list` into their shares of `values` times `factors`.
+  // Convert `count` rows of scores in `list` into their shares of `values` times `factors`.
   LATENTSTRUCT_INLINE void share(Index count, const double *values, const double *factors) const {
     exponentiate(count, values);
     for (Index k = 0; k < count; ++k) {

@@ -22,20 +22,20 @@ namespace {
 using Doubles = std::vector<double>;
 
 constexpr double EPSILON = std::numeric_limits<double>::epsilon();
-// A pivot of the factor below this share of its diagonal is raised to it. Dependent planes (duplicates above all) then give
+// A pivot of the factor below this fraction of its diagonal is raised to it. Dependent planes (duplicates above all) then give
 // a long direction of almost no curvature, which the line search follows to the boundary.
 constexpr double PIVOT_FLOOR = 1e-14;
-// The factor is rebuilt when σ leaves this ratio to the weighted diagonal: a σ far above the entries of the support drowns
+// The factor is rebuilt when σ leaves this ratio to the weighted diagonal: a σ far above the entries of the support loses
 // them in rounding, one far below leaves the factor nearly singular.
 constexpr double SIGMA_RATIO = 100.0;
 // Problems whose largest entry lies outside [1 / SAFE_SCALE, SAFE_SCALE] are rescaled against overflow.
 constexpr double SAFE_SCALE = 1e60;
 // Newton steps on an unchanged support; those after the first only refine against rounding.
 constexpr Index MAX_REFINEMENTS = 4;
-// Rounds (active set, then SMO) without a clearly smaller gap after which rounding is taken to be the limit.
+// Iterations (active set, then SMO) without a clearly smaller gap after which rounding is the limit.
 constexpr Index MAX_IDLE_ROUNDS = 3;
-// A plane enters the support once the gradient on the support varies by at most this share of the gap. Where the plane's
-// weight then would not grow, the share shrinks by this factor: the support was not solved enough.
+// A plane enters the support once the gradient on the support varies by at most this fraction of the gap. If the plane's
+// weight would not grow then, the fraction shrinks by this factor: the support was not solved enough.
 constexpr double ENTRY_SPREAD = 0.3, ENTRY_SHRINK = 1e-3;
 
 // y += scale · x.
@@ -63,13 +63,13 @@ LATENTSTRUCT_CLONES void rotate(double cosine, double sine, const double *upper,
   }
 }
 
-// What is known of g over all planes, and over the support of α.
+// Extremes of g over all planes, and over the support of α.
 struct State {
   double mean, lowest, spread;
   Index entering;
 };
 
-// The problem and its present point; b is only read to compute g anew.
+// The problem and its current point; b is only read to recompute g.
 struct Problem {
   const double *H, *b;
   Index k;
@@ -80,7 +80,7 @@ struct Problem {
   double diagonal(Index i) const { return H[i * k + i]; }
   double root(Index i) const { return std::sqrt(std::max(diagonal(i), 0.0)); }
 
-  // Divide α, clipped at zero, by its sum, compute g afresh, and return Σ_k α_k (g_k - min g): the gap in a form that
+  // Divide α, clipped at zero, by its sum, recompute g, and return Σ_k α_k (g_k - min g): the gap in a form that
   // rounding cannot make negative.
   double refresh() {
     double total = 0.0, gap = 0.0;
@@ -270,7 +270,7 @@ class ActiveSet {
       curvature += direction[p] * change[support[p]];
       size += std::abs(direction[p]) * problem.root(support[p]);
     }
-    // Curvature within its own rounding belongs to dependent planes: go on until one of them leaves.
+    // Curvature within its own rounding belongs to dependent planes: continue until one of them leaves.
     if (curvature <= 4.0 * EPSILON * size * size) curvature = 0.0;
     const double descent = -slope();
     if (!(descent >= 0.0)) return {false, -1};
@@ -311,7 +311,7 @@ public:
   }
 
   // Improve α and return the number of steps. Stops at the tolerance, after max_steps, or as soon as rounding prevents
-  // progress. The gradient is updated along the steps, so the caller computes it afresh before it trusts it.
+  // progress. The gradient is updated along the steps, so the caller recomputes it before using it.
   Index run(double tolerance, Index max_steps) {
     Index refinements = 0, idle = 0;
     double best = INFINITE, share = ENTRY_SPREAD;

@@ -6,7 +6,7 @@
 // are compact: those of selected graph k begin at unary_at[k], tables_at[k] and messages_at[k].
 //
 // ε_y is the temperature of outputs, ε_h that of hidden variables. Where both are equal, callers pass `hidden` all False,
-// so that every variable is pooled alike; where they differ, ε_h > 0 is required. A message of -inf marks an impossible
+// so that all variables are pooled at one temperature; if they differ, ε_h > 0 is required. A message of -inf marks an impossible
 // state; no sum or maximum becomes NaN.
 #pragma once
 #include <algorithm>
@@ -117,7 +117,7 @@ constexpr double TIE = 1e-9;
 inline double tie_below(double top) { return top - TIE * (1.0 + std::abs(top)); }
 
 // Normalize a new message to maximum 0, mix it with the old one and store it; return the largest change.
-// Impossible states are never mixed. A message that says that nothing is possible is stored as it is.
+// Impossible states are never mixed. A message without any possible state is stored unchanged.
 LATENTSTRUCT_INLINE double settle(const double *out, Index n, double *message, double damping) {
   double high = -INFINITE, residual = 0.0;
   for (Index z = 0; z < n; ++z) high = out[z] > high ? out[z] : high;
@@ -132,8 +132,8 @@ LATENTSTRUCT_INLINE double settle(const double *out, Index n, double *message, d
   return residual;
 }
 
-// Repeat sweeps until messages rest; sweep(damping) returns the largest change. Damping sets in after sweeps that brought
-// the residual no lower than a share of the lowest so far.
+// Repeat sweeps until messages converge; sweep(damping) returns the largest change. Damping starts after sweeps that
+// do not reduce the residual below a fraction of the lowest so far.
 struct Limits {
   Index max_sweeps;
   double damping, tol;

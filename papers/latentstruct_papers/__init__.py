@@ -6,7 +6,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from latentstruct.core.formatting import show
 from latentstruct.exceptions import InputError
 from latentstruct_papers.findings import Findings, Table
 
@@ -150,9 +149,7 @@ def run_experiment(
         Tables and plots, with the time it took.
     """
     if name not in EXPERIMENTS:
-        raise InputError(
-            f"there is no experiment {show(name)}; expected one of {', '.join(EXPERIMENTS)}: choose one of these"
-        )
+        raise InputError("name", name, f"one of {', '.join(EXPERIMENTS)}")
     began = time.perf_counter()
     findings: Findings = import_module(EXPERIMENTS[name].module).run(data_home=data_home, quick=quick, say=say)
     findings.seconds = time.perf_counter() - began

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from latentstruct.core.formatting import show
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.persistence.atomic_files import output_errors, remove_left_over, replace_files
 from latentstruct.progress.display import make_table, plain, show_number, widen
 
@@ -52,10 +52,8 @@ class Table:
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, 1):
             if len(row) != len(self.columns):
-                raise InputError(
-                    f"row {number} of the table {show(self.title)} has {len(row)} cells; expected {len(self.columns)}, "
-                    "one for each column: give the missing cells as None"
-                )
+                got = Description(f"row {number} with {len(row)} cells in {show(self.title)}")
+                raise InputError("rows", got, f"rows of {len(self.columns)} cells, None if missing")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain values."""

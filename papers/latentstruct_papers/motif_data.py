@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 
 __all__ = ["Matched", "fold_groups", "gc_content", "match_negatives", "related_groups"]
 
@@ -52,7 +52,7 @@ def match_negatives(
     """
     if len(pool) < len(positives):
         raise InputError(
-            f"the pool has {len(pool)} sequences for {len(positives)} positives; expected at least as many: add some"
+            "pool", Description(f"{len(pool)} sequences"), f"at least {len(positives)} sequences, one per positive"
         )
     lengths = np.array([len(sequence) for sequence in pool])
     free = np.ones(len(pool), dtype=bool)

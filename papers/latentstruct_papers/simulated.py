@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import short_repr
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
@@ -154,7 +154,7 @@ def make_hidden_field(
     lattice = _lattice(layout, n_nodes, shape)
     for name, count in (("n_train", n_train), ("n_test", n_test)):
         if count < 1:
-            raise InputError(f"{name} is {show(count)}; expected at least 1 example: choose a larger number")
+            raise InputError(name, count, "at least 1")
     spreads = {"sigma_x": sigma_x, "sigma_y": sigma_y, "sigma_h": sigma_h, "sigma_pair": sigma_pair}
     deviations = {name: _deviation(name, spread, reading) for name, spread in spreads.items()}
     site = np.arange(lattice.n_rows * lattice.n_columns)
@@ -185,30 +185,25 @@ def make_hidden_field(
 def _deviation(name: str, spread: float, reading: Reading) -> float:
     """Return the standard deviation that a spread stands for."""
     if not (math.isfinite(spread) and spread >= 0):
-        raise InputError(f"{name} is {show(spread)}; expected a finite number, at least 0: correct it")
+        raise InputError(name, spread, "a finite number of at least 0")
     if reading not in ("variance", "deviation"):
-        raise InputError(f"reading is {show(reading)}; expected 'variance' or 'deviation': choose one of these")
+        raise InputError("reading", reading, "'variance' or 'deviation'")
     return math.sqrt(spread) if reading == "variance" else spread
 
 
 def _lattice(layout: Layout, n_nodes: int, shape: tuple[int, int]) -> Lattice:
     """Return the sites and edges of a layout."""
     if layout not in ("chain", "grid"):
-        raise InputError(f"layout is {show(layout)}; expected 'chain' or 'grid': choose one of these")
+        raise InputError("layout", layout, "'chain' or 'grid'")
     if layout == "chain":
         if n_nodes < 2:
-            raise InputError(
-                f"n_nodes is {show(n_nodes)}; expected at least 2, an output and a hidden node: choose more"
-            )
+            raise InputError("n_nodes", n_nodes, "at least 2, an output and a hidden node")
         n_rows, n_columns = n_nodes, 1
     else:
         if len(shape) != 2 or min(shape) < 1 or max(shape) < 2:
-            raise InputError(f"shape is {show(shape)}; expected two numbers of sites, at least 2 in all: correct it")
+            raise InputError("shape", shape, "two numbers of sites, at least 2 in all")
         if shape[1] > MAX_COLUMNS:
-            raise InputError(
-                f"shape is {show(shape)}, too wide to be sampled exactly; expected at most {MAX_COLUMNS} columns: "
-                "exchange rows and columns or choose a smaller grid"
-            )
+            raise InputError("shape", shape, f"at most {MAX_COLUMNS} columns wide, to be sampled exactly")
         n_rows, n_columns = shape
     site = np.arange(n_rows * n_columns).reshape(n_rows, n_columns)
     down = np.stack([site[:-1].ravel(), site[1:].ravel()], axis=1)
@@ -316,9 +311,7 @@ def draw_truth(shape: tuple[int, int] = (20, 40)) -> States:
         Rows and columns, at least 2 each.
     """
     if len(shape) != 2 or min(shape) < 2:
-        raise InputError(
-            f"shape is {show(shape)}; expected two numbers of pixels, at least 2 each: choose a larger image"
-        )
+        raise InputError("shape", shape, "two numbers of pixels of at least 2 each")
     down = (np.arange(shape[0])[:, None] + 0.5) / shape[0]
     across = (np.arange(shape[1])[None, :] + 0.5) / shape[1]
     image = np.where(down < np.where(across < 0.45, 0.35, 0.5), 1, np.where(down < 0.75, 3, 5))
@@ -368,9 +361,9 @@ def make_noisy_images(
 
     for name, count in (("n_train", n_train), ("n_test", n_test)):
         if count < 1:
-            raise InputError(f"{name} is {show(count)}; expected at least 1 image: choose a larger number")
+            raise InputError(name, count, "at least 1")
     if not 0 <= missing < 1:
-        raise InputError(f"missing is {show(missing)}; expected a share from 0 to below 1: correct it")
+        raise InputError("missing", missing, "a fraction of at least 0 and below 1")
     deviation = _deviation("noise", noise, reading)
     truth = draw_truth(shape)
     rng = np.random.default_rng(random_state)

@@ -41,21 +41,24 @@ class InputError(ValueError):
         As passed.
     """
 
-    def __init__(self, parameter: str, got: object = None, expected: str = "", hint: str | None = None) -> None:
+    def __init__(self, parameter: str, got: object, expected: str, hint: str | None = None) -> None:
         super().__init__(parameter, got, expected, hint)
         self.parameter, self.got, self.expected, self.hint = parameter, got, expected, hint
 
-    def render(self, name: Callable[[str], str | None] = lambda parameter: None) -> str:
-        """Return the message; `name` returns the option of a command for a parameter, None if there is none."""
-        return _printable(rename_parameters(self._text(), name))
+    def render(self, name: Callable[[str], str | None]) -> str:
+        """Return the message of a command; `name` returns the option of a parameter, None if there is none.
 
-    def _text(self) -> str:
-        if not self.expected:
-            return self.parameter
-        return _with_hint(f"`{self.parameter}` must be {self.expected}, got {_shown(self.got)}", self.hint)
+        A hint about a parameter without an option is left out.
+        """
+        names = (match[1] for match in _NAMES.finditer(self.hint or ""))
+        hint = None if any(name(one) is None for one in names) else self.hint
+        return _printable(rename_parameters(self._text(hint), name))
+
+    def _text(self, hint: str | None) -> str:
+        return _with_hint(f"`{self.parameter}` must be {self.expected}, got {_shown(self.got)}", hint)
 
     def __str__(self) -> str:
-        return self.render()
+        return _printable(self._text(self.hint))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -86,8 +89,8 @@ class FormatError(InputError):
     def __init__(
         self,
         path: "str | PathLike[str]",
-        got: object = None,
-        expected: str = "",
+        got: object,
+        expected: str,
         hint: str | None = None,
         *,
         line: int | None = None,
@@ -98,11 +101,9 @@ class FormatError(InputError):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.got, self.expected, self.hint), {"line": self.line}
 
-    def _text(self) -> str:
-        if not self.expected:
-            return self.path
+    def _text(self, hint: str | None) -> str:
         place = self.path if self.line is None else f"{self.path}, line {self.line}"
-        return _with_hint(f"{place}: expected {self.expected}, got {_shown(self.got)}", self.hint)
+        return _with_hint(f"{place}: expected {self.expected}, got {_shown(self.got)}", hint)
 
 
 def missing_package(package: str, purpose: str, extra: str) -> InputError:
@@ -116,7 +117,7 @@ class CheckpointError(InputError, OSError):
 
 
 class ConvergenceWarning(UserWarning):
-    """Training ended before the asked precision was certified."""
+    """Training ended before the requested precision was certified."""
 
 
 def _shown(got: object) -> str:

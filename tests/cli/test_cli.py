@@ -228,7 +228,7 @@ def test_wrong_number_of_columns(chain_model, tmp_path):
     message = fail("predict", chain_model, data)
     assert "expected 3 columns as in training, or" in message
     bare = write_columns(tmp_path / "two.txt", sentences(2), columns=(0, 1))
-    assert "expected 3 with the labels in" in fail("evaluate", chain_model, bare)
+    assert "expected 3 columns with the labels in" in fail("evaluate", chain_model, bare)
     assert "one column" in fail("train", "chain", data, "-o", tmp_path / "other")
 
 
@@ -236,7 +236,7 @@ def test_malformed_line_is_named(chain_model, tmp_path):
     data = tmp_path / "bad.txt"
     data.write_text("the DT B-NP\ncat NN I-NP\nsees VB\n")
     for args in (("train", "chain", data), ("predict", chain_model, data), ("evaluate", chain_model, data)):
-        assert f"{data}:3: found 2 columns" in fail(*args)
+        assert f"{data}, line 3: " in fail(*args)
 
 
 def test_unknown_label_of_a_chain(chain_model, chains, tmp_path):
@@ -313,11 +313,11 @@ def test_tables_are_read_by_name(class_model, tmp_path):
     data.write_text("height,width,depth\n0,2,1\n")
     assert "expected the 2 features of the" in fail("predict", class_model, data)
     data.write_text("height,width\n0,2\n2,wide\n")
-    assert f"{data}:3: the value of 'width' is 'wide'" in fail("predict", class_model, data)
+    assert f"{data}, line 3: expected a finite number in column 'width'" in fail("predict", class_model, data)
     data.write_text("height,width\nhigh,2\n2,0\n")
     assert f"{data}, column 'height': expected numbers" in fail("predict", class_model, data)
     assert "'colour'" in fail("evaluate", class_model, data)
-    assert "does not exist" in fail("predict", class_model, tmp_path / "none.csv")
+    assert "No such file" in fail("predict", class_model, tmp_path / "none.csv")
 
 
 def test_last_column_is_the_label_by_default(tmp_path):
@@ -421,7 +421,7 @@ def test_place_of_the_model_is_checked_before_reading(tmp_path):
         assert "--output must be a new or empty folder" in fail("train", kind, "missing", "-o", foreign)
     assert (foreign / "model.json").read_text() == '{"learner": {}}'
     assert file.read_text() == "mine"
-    assert "missing does not exist" in fail("train", "chain", "missing", "-o", tmp_path / "new")
+    assert "missing: expected a readable" in fail("train", "chain", "missing", "-o", tmp_path / "new")
 
 
 def test_models_are_replaced(chain_model, chains):
@@ -501,15 +501,15 @@ def test_data_home_is_named_as_an_option(tmp_path, monkeypatch):
     monkeypatch.delenv("LATENTSTRUCT_DATA", raising=False)
     args = ("reproduce", "lssvm-motif", "--quick", "-o", tmp_path / "results")
     assert "LATENTSTRUCT_DATA" in fail(*args)
-    assert "none" in fail(*args, "--data-home", tmp_path / "none")
+    assert "--data-home must be a folder" in fail(*args, "--data-home", tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["C", "window", "data_home", "n_features"])
 def test_files_are_not_taken_for_options(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert fail("train", "chain", name).startswith(f"error: {name} does not exist")
+    assert fail("train", "chain", name).startswith(f"error: {name}: expected a readable file")
     (tmp_path / name).mkdir()
-    assert fail("train", "chain", name).startswith(f"error: {name} is a directory")
+    assert fail("train", "chain", name).startswith(f"error: {name}: expected a readable file")
 
 
 def test_output_must_not_be_an_input(chain_model, chains, class_model, table):
@@ -519,6 +519,11 @@ def test_output_must_not_be_an_input(chain_model, chains, class_model, table):
         assert "--output must be another file" in message
         assert str(data) in message
         assert data.read_bytes() == before
+
+
+def test_classes_need_two_labels(tmp_path):
+    (tmp_path / "one.csv").write_text("a,b,y\n1,2,x\n3,4,x\n")
+    assert "expected at least 2 labels" in fail("train", "classes", tmp_path / "one.csv", "-o", tmp_path / "model")
 
 
 def test_unwritable_output(chain_model, chains, tmp_path):

@@ -142,7 +142,7 @@ def test_lower_case_counts_if_asked(tmp_path):
     rows = [row.lower() for pair in zip(pairs.sequences, pairs.matches, strict=True) for row in gapped_rows(*pair)]
     data.write_text("".join(f">s{k}\n{row}\n" for k, row in enumerate(rows)))
     out = tmp_path / "model"
-    assert "no column with two upper-case letters" in fail("train", "align", data, "-o", out)
+    assert ": expected a column with two" in fail("train", "align", data, "-o", out)
     run("train", "align", data, "--lower-case", "-C", 1, "-o", out, "--quiet")
     assert json.loads(run("evaluate", out, data, "--json").stdout)["q"]["0"] > 0.5
 
@@ -175,10 +175,10 @@ def test_tracks_beside_the_data(train, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (">a\nAC\n>b\nA\n", [], "{data}:3: the row of 'b' has 1 columns; expected 2"),
-        (">a\nAC\n", [], "{data}:1: the sequence 'a' has no partner"),
+        (">a\nAC\n>b\nA\n", [], "{data}, line 3: expected 2 columns as in the row of"),
+        (">a\nAC\n", [], "{data}, line 1: expected an even number of records"),
         (">a\nAU\n>b\nAU\n", [], "{data}, letter 2 of the sequence 'a': expected an amino acid"),
-        ("", [], "{data} holds no sequences"),
+        ("", [], "{data}: expected lines '>name' followed by"),
         (">a\nAC\n>b\nAC\n", ["-C", 0], "-C must be"),
         (">a\nAC\n>b\nAC\n", ["--features", "anova2"], "anova2"),
     ],

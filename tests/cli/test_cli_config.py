@@ -170,7 +170,7 @@ def test_options_are_saved_only_where_that_loses_nothing(folder):
     Path("folder.toml").mkdir()
     assert "--save-config must be a file whose name" in fail(*line, "--save-config", "folder.toml")
     assert "is a file" in fail(*line, "--save-config", "train.txt/run.toml")
-    assert "does not exist" in fail("train", "chain", "none.txt", "--save-config", "new.toml")
+    assert "No such file" in fail("train", "chain", "none.txt", "--save-config", "new.toml")
     assert not Path("new.toml").exists()
     assert Path("train.txt").read_text() == TEXT
 

@@ -112,11 +112,11 @@ BEGIN = "#begin document (a); part 000\n"
     ("text", "message"),
     [
         ("", "bad.conll"),
-        ("a\t0\t0\tAnna\tX\t(1)\n", "before any document"),
-        (BEGIN + "a\t0\t0\tAnna\tX\t(1\n\n#end document\n", "bad.conll:2: "),
-        (BEGIN + "a\t0\t0\tAnna\tX\t1)\n\n#end document\n", "bad.conll:2: "),
-        (BEGIN + "a\t0\t0\tAnna\tX\t(1)|(2)\n\n#end document\n", "bad.conll:2: "),
-        (BEGIN + "Anna (1)\n\n#end document\n", "bad.conll:2: found 2 columns"),
+        ("a\t0\t0\tAnna\tX\t(1)\n", ", line 1: expected a line such as '#begin"),
+        (BEGIN + "a\t0\t0\tAnna\tX\t(1\n\n#end document\n", ", line 2: expected balanced brackets"),
+        (BEGIN + "a\t0\t0\tAnna\tX\t1)\n\n#end document\n", ", line 2: expected balanced brackets"),
+        (BEGIN + "a\t0\t0\tAnna\tX\t(1)|(2)\n\n#end document\n", ", line 2: expected one cluster of the mention"),
+        (BEGIN + "Anna (1)\n\n#end document\n", ", line 2: expected at least 5 columns, with"),
     ],
 )
 def test_bad_documents(text, message, model, tmp_path):
@@ -198,4 +198,4 @@ def test_sub_folders_are_named(model, tmp_path):
     write_documents(folder / "a.conll", 1)
     for args in (("train", "coreference"), ("predict", model), ("evaluate", model)):
         message = fail(*args, tmp_path / "corpus")
-        assert message.endswith(f"sub-folders are not read, so give one that holds some: {folder}")
+        assert message.endswith(f"Folders with documents: {folder}.")

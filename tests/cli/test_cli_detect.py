@@ -144,7 +144,7 @@ def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
     assert [one["label"] for one in found] == list(estimator.predict(X))
     chosen = [x.boxes[h].tolist() for x, h in zip(X, estimator.predict_latent(X), strict=True)]
     assert [one["box"] for one in found] == chosen
-    values = np.sort(estimator.decision_function(X), axis=1)
+    values = np.sort(estimator.class_scores(X), axis=1)
     np.testing.assert_allclose([one["score"] for one in found], values[:, -1] - values[:, -2])
     np.testing.assert_allclose(np.sort([list(one["scores"].values()) for one in found], axis=1), values)
 
@@ -431,9 +431,9 @@ def test_other_kinds_leave_nothing_out(kind):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "found no label; expected the header file,label"),
-        ("file;label\np0.png;cross\n", "the header has semicolons; expected commas"),
-        ("name,label\np0.png,cross\n", "found the column 'name'"),
+        ("", "expected the header file,label"),
+        ("file;label\np0.png;cross\n", "expected commas"),
+        ("name,label\np0.png,cross\n", "got 'name'"),
     ],
 )
 def test_tables_with_mistakes(content, message, data, tmp_path, untrained):
@@ -480,21 +480,21 @@ def test_one_class_only(data, tmp_path, untrained):
 def test_annotations_of_other_images(data, tmp_path, untrained):
     folder = voc_folder(tmp_path / "voc", read_rows(data[1]), size=(640, 480))
     said, _ = last(*train((data[0], folder), tmp_path))
-    assert "p0.png is said to have 640 × 480 pixels; expected 64 × 48" in said[0]
+    assert "got (640, 480)" in said[0]
 
 
 def test_hostile_labels(data, tmp_path, untrained):
     (tmp_path / "voc").mkdir()
     bomb = '<!DOCTYPE a [<!ENTITY b "bbbb"><!ENTITY c "&b;&b;">]><annotation><filename>&c;</filename></annotation>'
     (tmp_path / "voc" / "p0.xml").write_text(bomb)
-    assert "p0.xml:1: found a document type; expected none" in fail(*train((data[0], tmp_path / "voc"), tmp_path))
+    assert "p0.xml, line 1: " in fail(*train((data[0], tmp_path / "voc"), tmp_path))
     (tmp_path / "deep.json").write_text('{"images": ' + "[" * 100_000)
     assert "expected COCO JSON" in fail(*train((data[0], tmp_path / "deep.json"), tmp_path))
 
 
 def test_places_that_do_not_exist(data, tmp_path, untrained):
-    assert "none does not exist" in fail(*train((tmp_path / "none", data[1]), tmp_path))
-    assert "none.csv does not exist" in fail(*train((data[0], tmp_path / "none.csv"), tmp_path))
+    assert "none: expected" in fail(*train((tmp_path / "none", data[1]), tmp_path))
+    assert "none.csv: expected" in fail(*train((data[0], tmp_path / "none.csv"), tmp_path))
     assert "got no images" in fail(*train((tmp_path, data[1]), tmp_path))
 
 

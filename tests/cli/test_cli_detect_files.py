@@ -150,7 +150,7 @@ def test_a_file_in_the_place_of_the_pictures(model, data, tmp_path):
 # Images of other types
 
 
-NOT_READ = "q.tif is not of a type that is read"
+NOT_READ = "q.tif has an unsupported type"
 
 
 @pytest.fixture(params=["folder", "zip"])
@@ -192,7 +192,7 @@ def test_several_images_of_other_types(data, model, tmp_path):
     images = some_of(data[0], tmp_path / "images", 1)
     for name in ("a.webp", "q.tif", "r.HEIC"):
         (images / name).write_bytes(b"")
-    assert "a.webp is not of a type that is read" in run("predict", model, images, "-o", tmp_path / "o").stderr
+    assert "a.webp has an unsupported type" in run("predict", model, images, "-o", tmp_path / "o").stderr
     assert "(the first of 3 such files)" in run("predict", model, images, "-o", tmp_path / "o").stderr
     (images / "p1.png").unlink()
     assert "expected images" in fail("predict", model, images, "-o", tmp_path / "none")

@@ -226,7 +226,7 @@ NODE = {"features": {"a": 1}, "label": "cat"}
 @pytest.mark.parametrize(
     ("graphs", "options", "message"),
     [
-        ([{"nodes": [NODE], "edges": [[0, 1]]}], [], "{data}:1: edge 0 leads to the node 1, which is missing"),
+        ([{"nodes": [NODE], "edges": [[0, 1]]}], [], "{data}, line 1: expected a number from 0 to 0 as an"),
         ([{"nodes": [{}, {"label": None}]}], [], "{data}: expected some nodes with labels"),
         (
             [{"nodes": [NODE, {}]}],
@@ -253,14 +253,14 @@ NODE = {"features": {"a": 1}, "label": "cat"}
             ["--unshared"],
             "{data}, graph 1: ",
         ),
-        ([{"nodes": [NODE, {"label": "-1"}]}], [], "{data}:1: node 1 has the text '-1' as its label"),
+        ([{"nodes": [NODE, {"label": "-1"}]}], [], "{data}, line 1: expected a label of node 1, or null"),
         (
             [{"nodes": [NODE, {**NODE, "label": "dog"}, {"type": "t"}], "edges": [[0, 2]]}],
             ["--hidden", "t=9000000"],
             "at most 10000000 pairs of states per edge",
         ),
         ([{"nodes": [NODE]}], ["--restarts", 2], "--restarts must be left out if every node"),
-        ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "the nodes have no features"),
+        ([{"nodes": [{"label": "cat"}]}], ["--no-bias"], "DATA must be graphs with features of"),
         ([{"nodes": [NODE, {**NODE, "label": "dog"}]}], ["-C", "0"], "C must be"),
     ],
 )
@@ -289,7 +289,7 @@ def test_data_that_do_not_fit_the_model(train, tmp_path):
         edges = {"nodes": [{"label": "cat"}, {}], "edges": [{"between": [0, 1], "type": "far"}]}
         assert f"{data}, graph 0: " in refuse(command, edges)
         assert "graph 0" in refuse(command, {"nodes": [{"features": [1], "label": "cat"}]})
-    assert f"{tmp_path / 'none.jsonl'} does not exist" in fail("predict", out, tmp_path / "none.jsonl")
+    assert f"{tmp_path / 'none.jsonl'}: expected a readable file" in fail("predict", out, tmp_path / "none.jsonl")
     assert "--output must be another file than the" in fail("predict", out, train, "-o", train)
     assert "--positive must be left out for a" in fail("evaluate", out, train, "--positive", train)
 

@@ -177,11 +177,11 @@ def test_fewer_held_out_samples_than_k(train, tmp_path):
             "--positive-label must be a label of {data} (1, 2), got '3'",
         ),
         ("1 1:1\n2 1:2\n", ["--optimise", "precision@3"], "--optimise must be a measure of at most 2 samples"),
-        ("1 1:1\n2 1:nan\n", [], "{data}:2: "),
-        ("1 1:1\n2 2:1 1:1\n", [], "{data}:2: "),
-        ("1 1:1\n2 0:1\n", [], "{data}:2: "),
-        ("1:1\n", [], "{data}:1: found '1:1' where the label should be"),
-        ("", [], "found no line with a label"),
+        ("1 1:1\n2 1:nan\n", [], "{data}, line 2: "),
+        ("1 1:1\n2 2:1 1:1\n", [], "{data}, line 2: "),
+        ("1 1:1\n2 0:1\n", [], "{data}, line 2: "),
+        ("1:1\n", [], "{data}, line 1: expected a label before the pairs"),
+        ("", [], ", line 1: expected a label and index:value"),
         ("1 1:1\n2 1:2\n", ["-C", 0], "-C must be a finite number above 0"),
         ("1 1:1\n2 1:2\n", ["--tol", -1], "--tol must be"),
         ("1 1:1\n2 1:2\n", ["--bias", "nan"], "bias must be a finite number"),
@@ -213,7 +213,7 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     wide, strange = tmp_path / "wide.svm", tmp_path / "strange.svm"
     wide.write_text("1 4:1\n")
     for command in ("predict", "evaluate"):
-        assert f"{wide}:1: " in fail(command, model, wide)
+        assert f"{wide}, line 1: " in fail(command, model, wide)
     strange.write_text("1 1:1\n2 1:1\n")
     assert "expected the label 1 or -1" in fail("evaluate", model, strange)
     assert "--positive must be left out for a" in fail("evaluate", model, train, "--positive", train)

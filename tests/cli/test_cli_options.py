@@ -58,10 +58,10 @@ def test_errors_and_warnings_name_the_option_that_sets_a_parameter(capsys):
     with reported_errors(option_name):
         say_warnings(["lower `k` or `C`"])
     with pytest.raises(typer.Exit), reported_errors(option_name):
-        raise InputError("n_jobs", 0, "positive, or `k`", "See `X[3]`.")
+        raise InputError("n_jobs", 0, "positive, or `k`", "See `k[3]`.")
     warned, refused = capsys.readouterr().err.splitlines()
     assert warned == "warning: lower --k or `C`"
-    assert refused == "error: --jobs must be positive, or --k, got 0. See `X[3]`."
+    assert refused == "error: --jobs must be positive, or --k, got 0. See --k[3]."
 
 
 def test_library_parameters_are_mapped_to_the_options_that_set_them():

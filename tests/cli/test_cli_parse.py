@@ -162,11 +162,11 @@ def test_rarer_labels_are_told_of(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("(S (N a)\n", [], "{data}:1: the bracket (S is never closed"),
-        ("(S (N a))\n(S (N a)))\n", [], "{data}:2: found ')' without '('"),
-        ("(S (N a a))\n", [], "{data}:1: found 'a' after 'a' in (N; expected one word in a bracket"),
-        ("a dog\n", [], "{data}:1: found 'a' outside all brackets"),
-        ("", [], "{data}:1: found no tree"),
+        ("(S (N a)\n", [], "{data}, line 1: expected balanced brackets"),
+        ("(S (N a))\n(S (N a)))\n", [], "{data}, line 2: expected balanced brackets"),
+        ("(S (N a a))\n", [], "{data}, line 1: expected one word in a bracket"),
+        ("a dog\n", [], "{data}, line 1: expected '('"),
+        ("", [], "{data}, line 1: expected brackets such as (S (NP (NN"),
         ("(S (N a) (N b))", ["--max-length", 1], "--max-length must be at least 2, the shortest sentence of {data}"),
         ("(S (N a) (N b))", ["--splits", 2], "--splits must be left out for --model"),
         ("(S (N a) (N b))", ["--restarts", 2, "--model", "crf"], "--restarts must be left out for --model"),
@@ -189,7 +189,7 @@ def test_lemmas_and_latin_1(tmp_path):
     run("train", "parse", data, "--lemmas", "--encoding", "latin-1", "-o", out, "--quiet")
     assert json.loads(run("evaluate", out, data, "--json").stdout)["f1"] == 1.0
     assert run("predict", out, data).stdout.splitlines()[0] == "(S (N él) (V ve))"
-    assert "is not UTF-8" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
+    assert ", line 1: expected UTF-8 text" in fail("train", "parse", data, "--lemmas", "-o", tmp_path / "other")
     unasked = fail("train", "parse", data, "--encoding", "latin-1", "-o", tmp_path / "other")
     assert "lemmas" in unasked
 
@@ -224,7 +224,7 @@ def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
         told = run(*args).stderr.splitlines()
         # Sentences are parsed in blocks; a size is told once.
         assert len(told) == len(set(told)) <= len(sizes)
-        assert f"warning: a sentence has {max(sizes)} words, whose chart takes 0.0 GiB" in "\n".join(told)
+        assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(told)
         assert all(line.startswith("warning: a sentence has ") for line in told)
     told = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-rounds", 200).stderr.splitlines()
     assert sum(line.startswith("warning: a sentence has ") for line in told) == 1
@@ -247,11 +247,11 @@ def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     run("train", "parse", train, "--tags", "-o", out, "--quiet", "--max-rounds", 3)
     plain = tmp_path / "plain.txt"
     plain.write_text("the dog\n")
-    assert f"{plain}:1: found 'the'; expected a word and its tag" in fail("predict", out, plain)
+    assert f"{plain}, line 1: expected a word and its tag" in fail("predict", out, plain)
     assert "--positive must be left out for a" in fail("evaluate", out, test, "--positive", test)
     assert "DATA must be given" in fail("evaluate", out)
     mixed = "the/D dog/N\n(S (N a))\n"
-    assert "<stdin>:2: found the tree '(S (N a))'; expected a sentence" in fail("predict", out, "-", stdin=mixed)
+    assert "<stdin>, line 2: expected a sentence" in fail("predict", out, "-", stdin=mixed)
     # Standard input has no name, so its first line tells trees from sentences.
     forms = ("(S (D the) (N dog))\n", "the/D dog/N\n")
     assert len({run("predict", out, "-", stdin=text).stdout for text in forms}) == 1

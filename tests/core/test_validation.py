@@ -126,4 +126,6 @@ def test_parameters_are_rendered_as_options():
     options_of = {"max_rounds": "--max-rounds", "restarts": "--restarts"}
     expected = "--max-rounds must be at least `min_rounds`, got 0. Or leave out --restarts."
     assert error.render(options_of.get) == expected
+    # A hint about a parameter that the command does not have is of no use there.
+    assert error.render({"max_rounds": "--max-rounds"}.get) == "--max-rounds must be at least `min_rounds`, got 0"
     assert str(error).startswith("`max_rounds` must be")

@@ -167,11 +167,11 @@ def test_mistakes_are_answered(text):
     for args, told in (
         (("prepare", "chain", "-"), "read twice"),
         (("prepare", "classes", text / "table.csv", "-o", text), "with other files"),
-        (("prepare", "classes", text / "empty.svm", "-o", text / "no"), "found no line"),
+        (("prepare", "classes", text / "empty.svm", "-o", text / "no"), ", line 1: expected a label and index:value"),
         (("prepare", "chain", path, "-o", text), "with other files"),
         (("prepare", "graph", path), "chain, classes, motif"),
         (("prepare", "chain", folder, "-o", text / "no"), "is a folder of prepared data"),
-        (("prepare", "chain", "/dev/null", "-o", text / "no"), "is a pipe or a device"),
+        (("prepare", "chain", "/dev/null", "-o", text / "no"), "`path` must be a file, as it is read twice"),
         (("prepare", "motif", "-"), "read twice"),
         (("train", "chain", path, "-o", text / "m", "--valid", folder), "is a folder of prepared data"),
         (("predict", text / "model", folder), "DATA must be a file of tokens"),

@@ -165,7 +165,7 @@ def test_samples_for_a_model_are_judged_as_the_file_is(classes, form, small_part
     for more in ((), ("--unlabelled",)):
         told = fail("prepare", "classes", wide, "--like", model, *more, "-o", classes / "no")
         assert told == fail("evaluate", model, wide)
-        assert "wide.svm:41: found the index in '9:1'" in told
+        assert ", line 41: expected an index of at most 4" in told
     assert not (classes / "no").exists()
 
 
@@ -208,10 +208,10 @@ def test_a_table_is_prepared_as_it_is_trained_on(classes, small_parts):
 def test_mistakes_in_tables_are_those_of_training(classes):
     bad = classes / "bad.csv"
     for text, more, told in (
-        ("a,b\n", (), "found no row of data"),
-        ("a,b\n1,x\n,y\n", (), "bad.csv:3: the value of 'a' is ''"),
-        ("a,b\n1,x\n2\n", (), "bad.csv:3: found 1 cells; expected 2"),
-        ("a,b\n1,x\n", ("--label", "c"), "no column 'c'"),
+        ("a,b\n", (), ", line 1: expected a header row and at least"),
+        ("a,b\n1,x\n,y\n", (), ", line 3: expected a finite number in column"),
+        ("a,b\n1,x\n2\n", (), "bad.csv, line 3: expected 2 cells"),
+        ("a,b\n1,x\n", ("--label", "c"), "--label must be a column of"),
         ("a,b\n1,x\n", ("--zero-based",), "zero"),
         ("1,2\n3,4\n", (), "put a header row first"),
     ):
@@ -245,7 +245,9 @@ def test_sequences_for_a_model(tmp_path):
     assert told == fail("predict", model, bare)
     assert "expected at least 9 consecutive letters" in told
     assert "--background" in fail(*like, "--background", path, "-o", tmp_path / "no")
-    assert "has no label" in fail("prepare", "motif", bare, "--like", model, "-o", tmp_path / "no")
+    assert ", line 1: expected label=1 or label=-1 once" in fail(
+        "prepare", "motif", bare, "--like", model, "-o", tmp_path / "no"
+    )
     assert not (tmp_path / "no").exists()
 
 

@@ -51,7 +51,7 @@ def test_home(tmp_path, monkeypatch):
     assert data_home(tmp_path) == tmp_path
     with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
         data_home()
-    with pytest.raises(InputError, match=r"`data_home` must be a folder, or None if.* got 'x'"):
+    with pytest.raises(InputError, match=r"`data_home` must be a folder, or None if.* got x"):
         data_home("x")
     with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
         data_home("x" * 300)

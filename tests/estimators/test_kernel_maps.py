@@ -16,7 +16,7 @@ from latentstruct.estimators.kernel_maps import (
     GramRows,
     Kernel,
     expand,
-    factorise,
+    factorize,
     resolve_gamma,
 )
 
@@ -46,7 +46,7 @@ def matrices(most_rows=40):
 @given(matrices(150), KERNELS, st.sampled_from([0.0, 1e-10, 1e-3, 0.1]), st.sampled_from([None, 1, 3, 70]))
 def test_coordinates_have_the_inner_products_of_the_kernel(rows, kernel, tolerance, most):
     gram = kernel.between(rows, rows)
-    found = factorise(FeatureRows(rows, kernel), tolerance, most)
+    found = factorize(FeatureRows(rows, kernel), tolerance, most)
     scale, rank = gram.diagonal().max(), len(found.pivots)
     allowed = 1e-6 * scale
     left = gram - found.rows @ found.rows.T
@@ -63,7 +63,7 @@ def test_coordinates_have_the_inner_products_of_the_kernel(rows, kernel, toleran
 @given(matrices(), st.integers(0, 2**32 - 1))
 def test_weights_in_coordinates_are_functions_of_the_pivots(rows, seed):
     kernel = Kernel("rbf", 0.5)
-    found = factorise(FeatureRows(rows, kernel), 1e-6)
+    found = factorize(FeatureRows(rows, kernel), 1e-6)
     weights = np.random.default_rng(seed).normal(size=(len(found.pivots), 2))
     coefficients = found.expansion(weights)
     np.testing.assert_allclose(expand(kernel, rows, rows[found.pivots], coefficients), found.rows @ weights, atol=1e-4)
@@ -73,7 +73,7 @@ def test_weights_in_coordinates_are_functions_of_the_pivots(rows, seed):
 
 def test_a_linear_kernel_has_as_many_coordinates_as_inputs():
     rows = np.random.default_rng(0).normal(size=(300, 7))
-    assert factorise(FeatureRows(rows, Kernel("linear")), 1e-10).rows.shape == (300, 7)
+    assert factorize(FeatureRows(rows, Kernel("linear")), 1e-10).rows.shape == (300, 7)
 
 
 def test_products_are_made_block_by_block(monkeypatch):

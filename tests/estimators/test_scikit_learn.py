@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.feature_selection import RFE
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -25,7 +29,9 @@ from latentstruct import (
     BoxFeatures,
     Chain,
     GroupNorm,
+    HiddenCRF,
     InputError,
+    KernelStructuralSVM,
     LatentMulticlass,
     LatentSSVM,
     Measure,
@@ -33,6 +39,8 @@ from latentstruct import (
     Multiclass,
     RotatedViews,
     StructuralSVM,
+    StructuredEstimator,
+    StructuredPerceptron,
     WindowFeatures,
 )
 from latentstruct.core import parameters
@@ -43,6 +51,17 @@ y = np.arange(60) % 3
 X = rng.normal(size=(60, 4))
 X[np.arange(60), y] += 2.0
 WEIGHTS = np.where(y == 0, 5.0, 1.0)
+NAMED = np.array(["no", "yes"])[(y == 0).astype(int)]
+STATES = LatentMulticlass(n_states=2, weights="state", bias=1.0)
+BINARY = [
+    StructuralSVM(Multiclass(bias=1.0)),
+    CRF(Multiclass(bias=1.0)),
+    StructuredPerceptron(Multiclass(bias=1.0)),
+    KernelStructuralSVM(Multiclass(bias=1.0)),
+    StructuralSVM(Measure("rocarea"), C=100.0),
+    LatentSSVM(STATES, init="random"),
+    HiddenCRF(STATES, init="random"),
+]
 
 
 def public_classes():
@@ -224,3 +243,104 @@ def test_sample_weights_need_no_routing_in_pipelines():
     pipeline = make_pipeline(StandardScaler(), LatentSSVM(Multiclass(), tol=0.1))
     pipeline.fit(X, y, latentssvm__sample_weight=WEIGHTS)
     assert pipeline.score(X, y, sample_weight=WEIGHTS) > 0.7
+
+
+@pytest.mark.parametrize("model", BINARY, ids=repr)
+def test_two_classes_have_one_score(model):
+    fitted = clone(model).fit(X, y=NAMED)
+    scores = fitted.decision_function(X)
+    assert scores.shape == (60,)
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert fitted.predict(X).tolist() == fitted.classes_[(scores > 0).astype(int)].tolist()
+    assert roc_auc_score(NAMED, scores) > 0.8
+    assert (cross_val_score(model, X, NAMED, scoring="roc_auc", cv=3, error_score="raise") > 0.6).all()
+    if hasattr(fitted, "class_scores"):
+        assert fitted.class_scores(X).shape == (60, 2)
+
+
+def test_classifiers_serve_in_meta_estimators():
+    svm = StructuralSVM(Multiclass(bias=1.0), C=1.0)
+    calibrated = CalibratedClassifierCV(svm, cv=3, ensemble=False).fit(X, NAMED)
+    assert calibrated.predict_proba(X).shape == (60, 2)
+    assert calibrated.score(X, NAMED) > 0.75
+    assert OneVsRestClassifier(svm).fit(X, y).score(X, y) > 0.7
+    search = GridSearchCV(make_pipeline(StandardScaler(), CRF(Multiclass())), {"crf__C": [0.1, 1.0]}, cv=3)
+    assert search.set_params(scoring="roc_auc_ovr").fit(X, y).best_score_ > 0.8
+
+
+def test_features_are_eliminated_by_their_weights():
+    # The first three of four features depend on the classes.
+    for model in (StructuralSVM(Multiclass(bias=1.0)), LatentSSVM(STATES, init="random", restarts=3)):
+        chosen = RFE(model, n_features_to_select=3, importance_getter="feature_weights_").fit(X, y)
+        assert chosen.support_.tolist() == [True, True, True, False]
+    fitted = StructuralSVM(Multiclass(bias=2.0)).fit(X, y)
+    biases = 2.0 * fitted.coef_[-3:]
+    np.testing.assert_allclose(X @ fitted.feature_weights_.T + biases, fitted.decision_function(X))
+    assert StructuralSVM(Measure("f1"), C=100.0).fit(X, NAMED).feature_weights_.shape == (1, 4)
+    for other in (KernelStructuralSVM(Multiclass()).fit(X, y), CRF(Multiclass()), CRF(Chain())):
+        assert not hasattr(other, "feature_weights_")
+
+
+def test_probabilities_are_those_of_the_scores():
+    soft = [
+        CRF(Multiclass(bias=1.0)),
+        HiddenCRF(STATES, init="random"),
+        StructuredEstimator(Multiclass(), temperature=(0.5, 0.0)),
+    ]
+    for model in soft:
+        probabilities = model.fit(X, y).predict_proba(X)
+        assert probabilities.shape == (60, 3)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+        assert model.classes_[probabilities.argmax(axis=1)].tolist() == model.predict(X).tolist()
+    np.testing.assert_allclose(soft[0].predict_proba(X), soft[0].marginals(X))
+    two = soft[0].fit(X, NAMED)
+    odds = two.predict_proba(X)
+    np.testing.assert_allclose(np.log(odds[:, 1] / odds[:, 0]), two.decision_function(X), atol=1e-9)
+    for hard in (StructuralSVM(Multiclass()), StructuralSVM(Measure()), CRF(Chain())):
+        assert not hasattr(hard, "predict_proba")
+
+
+def test_classes_that_training_folds_lack_are_errors():
+    order = np.argsort(y, kind="stable")
+    for model in (StructuralSVM(Multiclass()), LatentSSVM(STATES, init="random")):
+        scores = cross_val_score(model, X[order], y[order], cv=KFold(3), error_score="raise")
+        assert scores.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_no_features_and_continuous_targets_are_refused():
+    for model in BINARY:
+        with pytest.raises(InputError, match="at least one feature"):
+            clone(model).fit(X[:, :0], NAMED)
+        with pytest.raises(InputError, match="continuous"):
+            clone(model).fit(X, X[:, 0])
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        column = StructuralSVM(Multiclass()).fit(X, y[:, None])
+    assert column.predict(X).shape == (60,)
+
+
+def test_feature_names_are_checked(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    for model in BINARY:
+        fitted = clone(model).fit(frame, pandas.Series(NAMED))
+        assert fitted.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+        assert fitted.n_features_in_ == 4
+        fitted.save(tmp_path / "model")
+        for one in (fitted, pickle.loads(pickle.dumps(fitted)), latentstruct.load(tmp_path / "model")):
+            assert one.score(frame, pandas.Series(NAMED)) > 0.6
+            for wrong in (frame[list("bacd")], frame.rename(columns={"a": "z"})):
+                with pytest.raises(ValueError, match="feature names should match"):
+                    one.predict(wrong)
+            with pytest.warns(UserWarning, match="does not have valid feature names"):
+                one.predict(X)
+        assert not hasattr(fitted.fit(X, NAMED), "feature_names_in_")
+        with pytest.warns(UserWarning, match="was fitted without feature names"):
+            fitted.predict(frame)
+
+
+def test_tags_describe_inputs():
+    for model, rows in ((StructuralSVM(Multiclass()), True), (CRF(Chain()), False)):
+        tags = get_tags(model)
+        assert tags.input_tags.sparse == tags.input_tags.two_d_array == rows
+        assert tags.target_tags.required
+    assert not hasattr(StructuralSVM(Multiclass()), "set_output")

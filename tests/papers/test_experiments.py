@@ -25,7 +25,7 @@ def draw_line(axes):
 
 
 def draw_nothing(axes):
-    raise InputError("cannot be drawn")
+    raise InputError("line", None, "a plot that can be drawn")
 
 
 def some_findings(**changes):
@@ -88,7 +88,7 @@ def test_findings_are_saved_with_everything(tmp_path):
 def test_a_plot_that_fails_leaves_earlier_files(tmp_path):
     some_findings().save(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match="cannot be drawn"):
+    with pytest.raises(InputError, match="can be drawn"):
         some_findings(title="Another", plots={"line": draw_nothing}).save(tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -107,7 +107,7 @@ def test_tables_show_and_keep_any_cell(rows):
 
 
 def test_table_with_a_missing_cell():
-    with pytest.raises(InputError, match="row 2 of the table 'odd' has 1 cells; expected 2"):
+    with pytest.raises(InputError, match="row 2 with 1 cells"):
         Table("odd", ["a", "b"], [[1, 2], [3]])
 
 
@@ -115,7 +115,7 @@ def test_experiments_are_run_by_name(small, capsys):
     findings = run_experiment("small", quick=True)
     assert findings.seconds > 0
     assert capsys.readouterr().out == "quick is True, data home is None\n"
-    with pytest.raises(InputError, match="there is no experiment 'large'; expected one of lssvm-motif, "):
+    with pytest.raises(InputError, match="`name` must be one of lssvm-motif, "):
         run_experiment("large")
 
 
@@ -163,7 +163,7 @@ def test_mistakes_are_named_before_anything_runs(small, tmp_path):
 def test_missing_data_is_one_line(name, tmp_path):
     result = reproduce(name, "--data-home", tmp_path, "-o", tmp_path / "out", "-q", code=2)
     assert len(result.stderr.splitlines()) == 1
-    assert "expected the data set there" in result.stderr
+    assert "a file of the data set" in result.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -97,19 +97,19 @@ def test_msrc(tmp_path):
 
 
 def test_msrc_that_is_missing(tmp_path):
-    with pytest.raises(InputError, match=r"images_jpg.zip does not exist"):
+    with pytest.raises(InputError, match=r"images_jpg.zip: .*no such file"):
         load_msrc(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"images_jpg.zip": b"PK"}, r"images_jpg.zip cannot be read \(BadZipFile"),
-        ({"labels_png.zip": zipped({"9_9_s.png": b""})}, r"has '1_1_s', but .* does not; expected the same names"),
+        ({"images_jpg.zip": b"PK"}, r"images_jpg.zip: .*BadZipFile"),
+        ({"labels_png.zip": zipped({"9_9_s.png": b""})}, r"expected an image 1_1_s"),
         ({"labels_png.zip": zipped({"readme.txt": b""})}, r"labels_png.zip: .*no images"),
-        ({"classes.txt": b"0 void\n2 grass\n"}, r"classes.txt:2: found '2 grass'; expected 1 and the name"),
-        ({"classes.txt": b"0 void\n"}, "has 1 classes; expected void and at least one"),
-        ({"classes.txt": b"\xff"}, "not UTF-8"),
+        ({"classes.txt": b"0 void\n2 grass\n"}, r"classes.txt, line 2: expected 1"),
+        ({"classes.txt": b"0 void\n"}, "expected void and at least one"),
+        ({"classes.txt": b"\xff"}, "expected UTF-8"),
     ],
 )
 def test_msrc_malformed(tmp_path, change, message):
@@ -124,7 +124,7 @@ def test_damaged_photographs_fail_when_they_are_asked_for(tmp_path):
     data = load_msrc(tmp_path)
     with pytest.raises(FormatError, match=r"images_jpg.zip:1_1_s.jpg: "):
         data.images[0]
-    with pytest.raises(FormatError, match=r"labels_png.zip:1_1_s.png has the label \d; expected at most 1, the last"):
+    with pytest.raises(FormatError, match=r"labels_png.zip:1_1_s.png: expected labels of at most 1"):
         data.labels[0]
 
 
@@ -174,18 +174,18 @@ def test_borders_are_dropped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"test_labels": None}, r"snakes.npz cannot be read \(KeyError"),
-        ({"train_labels": [0.5] * 6}, "train_labels has the type float64, not whole numbers"),
-        ({"train_labels": [[0] * 6]}, "train_labels has 2 dimensions; expected 1"),
-        ({"train_labels": [0] * 5}, "train_label_shapes has 6 cells in all; expected 5"),
-        ({"train_labels": [11] * 6}, "train_labels has values from 11 to 11; expected 0 to 10"),
-        ({"test_pixels": [[0, 0, 256]] * 4}, "test_pixels has values from 0 to 256; expected 0 to 255"),
-        ({"test_pixels": [[0, 0]] * 4}, "test_pixels has 2 channels; expected 3"),
-        ({"test_shapes": [[4, 0]]}, "test_shapes is not a list of heights and widths"),
-        ({"test_shapes": [[4]]}, "test_shapes is not a list of heights and widths"),
-        ({"test_shapes": [[4, 1]]}, "test_label_shapes do not fit test_shapes"),
-        ({"test_shapes": [[1, 2], [1, 2]]}, "test_label_shapes do not fit test_shapes"),
-        ({"test_shapes": [[3, 2]], "test_pixels": [[0, 0, 255]] * 6}, "test_label_shapes do not fit test_shapes"),
+        ({"test_labels": None}, r"snakes.npz: .*KeyError"),
+        ({"train_labels": [0.5] * 6}, "train_labels has the type float64"),
+        ({"train_labels": [[0] * 6]}, "1 dimensions of train_labels"),
+        ({"train_labels": [0] * 5}, "5 cells in train_label_shapes"),
+        ({"train_labels": [11] * 6}, "train_labels from 0 to 10"),
+        ({"test_pixels": [[0, 0, 256]] * 4}, "test_pixels from 0 to 255"),
+        ({"test_pixels": [[0, 0]] * 4}, "3 channels of test_pixels"),
+        ({"test_shapes": [[4, 0]]}, "heights and widths in test_shapes"),
+        ({"test_shapes": [[4]]}, "heights and widths in test_shapes"),
+        ({"test_shapes": [[4, 1]]}, "test_shapes equal to test_label_shapes"),
+        ({"test_shapes": [[1, 2], [1, 2]]}, "test_shapes equal to test_label_shapes"),
+        ({"test_shapes": [[3, 2]], "test_pixels": [[0, 0, 255]] * 6}, "test_shapes equal to test_label_shapes"),
     ],
 )
 def test_snakes_malformed(tmp_path, change, message):

@@ -515,7 +515,7 @@ def test_slots_become_fewer_where_planes_grow():
 
 def test_a_bound_below_two_planes_an_example_is_refused_with_what_is_needed():
     first = Planes.from_matrix(np.ones((100, 50)), np.zeros(100), np.zeros(100))
-    with raises("cache_mb", got="0.01 MB", expected="two planes for each of 100 examples (0."):
+    with raises("cache_mb", got="0.01 MB", expected="two planes per example (100 examples, 0."):
         PlaneStore(first, np.ones(100), most_bytes=10_000)
     # Larger planes than the first ones may need more than there is later.
     store = PlaneStore(Planes.zero(100, 50), np.ones(100), most_bytes=80_000)

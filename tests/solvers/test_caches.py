@@ -86,7 +86,7 @@ def test_solvers_of_nested_problems_hand_the_bound_on(watch):
 
 def test_bounds_that_leave_too_little_are_refused_before_training():
     X, Y = noisy_chains()
-    with raises("cache_mb", expected="two planes for each of 40 examples (0.0"):
+    with raises("cache_mb", expected="two planes per example (40 examples, 0.0"):
         StructuralSVM(Chain(), solver=BlockAscent(), cache_mb=0.01).fit(X, Y)
     with raises("cache_mb", got=0.001, expected="3 planes of 48 weights"):
         StructuralSVM(Chain(), solver=Bundle(), cache_mb=0.001).fit(X, Y)

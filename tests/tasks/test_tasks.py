@@ -750,7 +750,7 @@ class NotFinite(Multiclass):
 
 class RefusesHard(Multiclass):
     def pool_batch(self, batch, query):
-        raise InputError("not today")
+        raise InputError("day", "today", "another day")
 
 
 class PoorSlack(Multiclass):
@@ -792,7 +792,7 @@ class Unlabelled(Multiclass):
         (FreeIsNotClamped, "the clamped value .* is above its free value"),
         (WrongShape, "must be 7 planes"),
         (NotFinite, "value nan"),
-        (RefusesHard, "was rejected: not today"),
+        (RefusesHard, "was rejected: `day` must be another day"),
         (PoorSlack, "loss_levels.. reaches"),
         (FewPredictions, "6 predictions for 7 examples"),
         (ScalarLoss, "shape .., expected .7,."),

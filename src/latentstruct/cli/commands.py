@@ -116,7 +116,7 @@ class PredictOptions:
     """
 
     model: Path = model_argument()
-    data: str = argument("File as for training; - is standard input.")
+    data: str = argument("File as for training; - is standard input.", sets="records")
     output: str = output_file_option()
     confidence: bool = option(False, "Chains: add a column with the probability of each label.")
     skip_bad: bool = skip_bad_option()
@@ -147,7 +147,7 @@ class EvaluateOptions(HeldOut):
     """
 
     model: Path = model_argument()
-    data: str | None = argument("Labeled file as for training; - is standard input.", None)
+    data: str | None = argument("Labeled file as for training; - is standard input.", None, sets="records")
     labels: str | None = argument("Images: their label images, or labels.", None)
     pictures: str | None = option(None, "Boxes: folder for pictures with predicted and true boxes.", metavar="FOLDER")
     json: bool = json_option()

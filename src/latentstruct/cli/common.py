@@ -141,8 +141,6 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
 
 def located(error: InputError, where: str) -> FormatError:
     """Return an error of the library about an example as the error of its place in a file."""
-    if not error.expected:
-        return FormatError(f"{where}: {error}")
     return FormatError(where, error.got, error.expected, error.hint)
 
 

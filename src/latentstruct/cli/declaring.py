@@ -51,11 +51,18 @@ def option(
 
 
 def argument(
-    help: str, default: Any = MISSING, shown: str | None = None, complete: Callable[[str], Any] | None = None
+    help: str,
+    default: Any = MISSING,
+    shown: str | None = None,
+    complete: Callable[[str], Any] | None = None,
+    sets: str | None = None,
 ) -> Any:
-    """Return a field that is an argument of a command; `complete` returns its values for shell completion."""
+    """Return a field that is an argument of a command; `complete` returns its values for shell completion.
+
+    For `sets` see `option`.
+    """
     info = typer.Argument(help=help, show_default=True if shown is None else shown, autocompletion=complete)
-    return field(default=default, metadata={TYPER: info})
+    return field(default=default, metadata={TYPER: info, SETS: sets})
 
 
 model_argument = partial(argument, "Folder of a trained model.")

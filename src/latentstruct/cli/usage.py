@@ -77,7 +77,7 @@ def _option_usage(error: Any, context: Any) -> InputError:
                 return InputError(one.name, Description("a value"), "given without a value")
             count = "" if one.size in (None, 1) else f" ({one.size} values)"
             return InputError(one.name, NOTHING, f"followed by {one.metavar}{count}")
-    return InputError(str(error.format_message()))
+    return FormatError(context.command_path, error.option_name, usage_line(context))
 
 
 def _bad_value(error: Any, context: Any, args: Sequence[str]) -> InputError:

@@ -1,6 +1,6 @@
 """Imports at first use, so that commands and programs load only what they use.
 
-All modules take SciPy and scikit-learn, which take long to import, from here.
+All modules import SciPy and scikit-learn, which are slow to import, from here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class LazyModule(ModuleType):
-    """Stands for a module until an attribute or a submodule of it is used."""
+    """A module that is imported when an attribute or a submodule of it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -36,7 +36,7 @@ class LazyModule(ModuleType):
             raise AttributeError(name)
         module = import_module(self.__name__)
         value = getattr(module, name) if hasattr(module, name) else import_module(f"{self.__name__}.{name}")
-        # Found at once from now on.
+        # Later uses do not call __getattr__.
         setattr(self, name, value)
         return value
 
@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
 
 def issparse(values: Any) -> bool:
     """Return whether values are a sparse matrix or array of SciPy, without importing it."""
-    # The class is looked at, as an instance may answer for any name, such as that of a column.
+    # The class is inspected, as an instance may have any attribute, such as the name of a column.
     return hasattr(type(values), "tocsr")
 
 

@@ -1,4 +1,4 @@
-"""Objects with parameters, which scikit-learn takes for its own: they import it only when it calls them."""
+"""Base classes of objects with parameters, which follow the conventions of scikit-learn without importing it."""
 
 import inspect
 from collections.abc import Callable
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def clone(original: T) -> T:
-    """Return an object with copies of the parameters and without what was learned, as `sklearn.base.clone` does."""
+    """Return an unfitted object with copies of the parameters, as `sklearn.base.clone` does."""
     if isinstance(original, type) or not hasattr(original, "get_params"):
         raise TypeError(f"{format_value(original)} has no parameters")
     return _copy_of(original)
 
 
 def _copy_of(value: Any) -> Any:
-    """Return a copy of a parameter: objects with parameters, also those in collections, without what they learned."""
+    """Return a copy of a parameter; objects with parameters, also in collections, are cloned."""
     if isinstance(value, Parametrized):
         return value.__sklearn_clone__()
     if type(value) in (list, tuple, set, frozenset):
@@ -36,7 +36,7 @@ def _copy_of(value: Any) -> Any:
 class Parametrized:
     """Base of estimators, tasks, solvers, regularizers and feature extractors.
 
-    The parameters are the arguments of the constructor, which keeps them unchanged in attributes of the same names.
+    The parameters are the arguments of the constructor, which stores them unchanged in attributes of the same names.
     """
 
     @classmethod
@@ -104,7 +104,7 @@ class Parametrized:
         return self._diagram
 
     def _repr_mimebundle_(self, **settings: Any) -> dict[str, str]:
-        """Return what notebooks show."""
+        """Return the representations for notebooks."""
         as_html = sklearn.get_config()["display"] == "diagram"
         return {"text/plain": repr(self)} | ({"text/html": self._diagram()} if as_html else {})
 
@@ -112,7 +112,7 @@ class Parametrized:
         return sklearn.utils.estimator_html_repr(self)
 
     def _get_params_html(self, *settings: Any, **named: Any) -> Any:
-        # By this name scikit-learn asks for the table of parameters in a diagram.
+        # Called by scikit-learn for the table of parameters in a diagram.
         return sklearn.base.BaseEstimator._get_params_html(self, *settings, **named)
 
 
@@ -134,7 +134,7 @@ class Transformer(Parametrized):
 
 
 class _ConditionalMethod:
-    """A method that only some objects of a class have."""
+    """A method that is available on some objects of a class only."""
 
     def __init__(self, method: Callable[..., Any], check: Callable[[Any], bool]) -> None:
         self.method, self.check = method, check
@@ -148,7 +148,7 @@ class _ConditionalMethod:
 
 
 def available_if(check: Callable[[Any], bool]) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a method that only those objects have for which `check` is true."""
+    """Decorate a method that is available only if `check` of the object is true."""
     return lambda method: _ConditionalMethod(method, check)
 
 

@@ -88,7 +88,8 @@ def data_home(path: Home = None) -> Path:
     given = os.environ.get(ENVIRONMENT_VARIABLE) if path is None else path
     home = Path(given).expanduser() if isinstance(given, str | os.PathLike) and given else None
     if home is None or not os.path.isdir(home):
-        got = Description(f"{ENVIRONMENT_VARIABLE}={given}") if path is None and given else given
+        source = f"{ENVIRONMENT_VARIABLE}=" if path is None else ""
+        got = given if home is None else Description(f"{source}{home}")
         raise InputError("data_home", got, f"a folder, or None if {ENVIRONMENT_VARIABLE} is the path of a folder")
     return home
 

@@ -1,4 +1,4 @@
-"""What all estimators share: fitting, predicting, and reporting what was reached."""
+"""Base classes of estimators: fitting, and the fitted attributes."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -69,7 +69,7 @@ Compose = Callable[[BaseTask, Any, Vector], Any]
 
 
 class FitInputs(NamedTuple):
-    """What `fit` was given."""
+    """The arguments of `fit`."""
 
     X: Any
     Y: Any = None
@@ -83,7 +83,7 @@ class FitInputs(NamedTuple):
 
 
 class TrainingRun(NamedTuple):
-    """What a solver is called with, and what its result is stored with."""
+    """Arguments of a solver, and what its result is stored with."""
 
     solver: BaseSolver
     w0: Vector | None
@@ -113,17 +113,17 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
         Names of the features, if X was a data frame with string names. Other names are refused in prediction.
     objective_, lower_bound_ : float
-        The objective at w, and a value no weights can go below (−inf if the solver has none). With latent variables
-        there is no such value: the bound is that of the last convex problem, which lies above the objective, and the
-        gap says how precisely it was solved. If inference may have missed maxima, `objective_` is a value that the
-        objective at w is not below; if it approximated sums, both are estimates.
+        The objective at w, and a lower bound of its minimum (−inf if the solver has none). With latent variables the
+        bound is that of the last convex problem, which lies above the objective, and the gap measures how precisely it
+        was solved. If inference may have missed maxima, `objective_` is a lower bound of the objective at w; if it
+        approximated sums, both are estimates.
     gap_, relative_gap_ : float
         Their difference, absolute and divided by the objective. Never negative.
     certified_ : bool
         Whether the minimum is proven to lie between both: the objective is convex, inference at w was exact, and the
-        bound rests on planes that are below.
+        bound follows from planes below the objective.
     n_rounds_, n_oracle_calls_ : int
-        Rounds of the solver, and how many times an example was put to the augmented oracle.
+        Number of iterations of the solver, and of calls of the augmented oracle for one example.
     stop_reason_ : str
         Why training stopped.
     history_ : list of Round
@@ -132,7 +132,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         Iteration, counted within its start, and validation score of each evaluation by `EarlyStopping`; empty without
         it. Not kept in model files.
     restart_objectives_ : list of float
-        The objective each start reached, the best of which was kept.
+        The objective of each start. The best start was kept.
     states_ : ndarray of shape (S, H)
         Norm of the weights of each class and latent state, where states have weights of their own; see `prune`.
     """
@@ -186,7 +186,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return cloned
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a file holds of a trained model: no client of a cluster, which is of this process."""
+        """Return the state for copies and pickles; a trained model keeps no client, which belongs to this process."""
         state = vars(self).copy()
         connected = not (self.executor is None or isinstance(self.executor, str))
         return {**state, "executor": None} if connected and hasattr(self, "coef_") else state
@@ -227,7 +227,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return select_solver(self.solver, objective, self.restarts, self.cache_mb, **limits)
 
     def _starts(self, task: BaseTask, data: DataPlacement, H: Any, objective: Objective, compose: Compose) -> Starts:
-        """Return where the starts begin."""
+        """Return the initial values of the starts."""
         latent_task = cast(LatentTask, task)
 
         def of_sample() -> Objective:
@@ -243,7 +243,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         starts = LatentStarts(latent_task, data.whole, self.init, H, self.random_state, objective.weights)
         found = starts if data.batch is data.whole else SummedStarts(starts, objective.minus)
         if H is not None:
-            # Latents that do not fit are refused before training begins.
+            # Invalid latents raise before training begins.
             found.planes(0)
         return found
 
@@ -325,7 +325,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     @contextmanager
     def _composed(self, given: FitInputs, compose: Compose) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
-        """Yield the task that has learned the data, where these are, and their objective."""
+        """Yield the task that has learned the data, the placement of the data, and their objective."""
         n_jobs, task = self._check_fit(given)
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
@@ -370,7 +370,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return TrainingRun(solver, w0, state, validation or callback, checkpointer, validation, fingerprint)
 
     def _keep(self, task: BaseTask, data: DataPlacement, run: TrainingRun, result: Result) -> None:
-        """Store what training has found, and warn about it."""
+        """Store the result of training, and warn about it."""
         validation = run.validation
         chosen = result if validation is None else validation.chosen(result)
         task.finalize(data.batch, chosen.w)
@@ -413,12 +413,12 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         """Return weights and solver state of the earlier fit if they fit the task and the data."""
         if len(self.coef_) != task.n_features or self.task_.learned_state() != task.learned_state():
             return None, None
-        # Planes belong to the data and settings they were found with; weights may serve for others too.
+        # Planes are valid only for the data and settings that they were computed with, unlike weights.
         earlier, state = getattr(self, "_state", None) or ("", None)
         return self.coef_, state if earlier == fingerprint else None
 
     def _fingerprint(self, solver: BaseSolver, X: Any, Y: Any) -> str:
-        """Return a checksum of all that a solver's state depends on: data, solver and what shapes planes."""
+        """Return a checksum of all that a solver's state depends on: data, solver and parameters that change planes."""
         settings = {
             name: value
             for name, value in self.get_params().items()

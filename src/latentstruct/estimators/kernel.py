@@ -1,4 +1,4 @@
-"""Structural SVMs with kernels: classes, classes with latent states, and measures of whole sets."""
+"""Structural SVMs with kernels for classes, classes with latent states, and measures of sets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from latentstruct.estimators.kernel_maps import (
     KernelRows,
     check_kernel,
     expand,
-    factorise,
+    factorize,
     resolve_gamma,
 )
 from latentstruct.estimators.predicting import USE_PREDICT_LATENT, check_weights, is_latent, require_outputs
@@ -169,8 +169,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     Notes
     -----
-    Time is N r² multiplications for coordinates of rank r, which is at most N. A cheaper road to the same kernel goes
-    by scikit-learn's approximate feature maps and the linear model; it is the one for large data with small rank.
+    Time is N r² multiplications for coordinates of rank r, which is at most N. A cheaper way to the same kernel is a
+    linear model on scikit-learn's approximate feature maps; it suits large data with small rank.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     >>> KernelStructuralSVM(Multiclass(), gamma=0.5, C=10.0).fit(X, y).score(X, y) > 0.97
     True
 
-    The cheap road, with 50 random rows as the basis (`RBFSampler` in the place of `Nystroem` takes random Fourier
+    The cheaper way, with 50 random rows as the basis (`RBFSampler` in the place of `Nystroem` takes random Fourier
     features instead):
 
     >>> from sklearn.kernel_approximation import Nystroem
@@ -256,7 +256,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         raise AttributeError("a kernel model has no states_: use LatentSSVM to compare and prune states")
 
     def prune(self, *args: Any, **kwargs: Any) -> Self:
-        """Not defined for kernels: raise an error that says so."""
+        """Not supported for kernels; raises InputError."""
         raise InputError("KernelStructuralSVM", self, "a linear model whose states can be pruned", "Use LatentSSVM.")
 
     def fit(  # type: ignore[override]
@@ -324,7 +324,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
 
     def _fit_exactly(self, layout: RowLayout, rows: KernelRows, given: FitInputs) -> None:
         """Train the linear model in the coordinates of the kernel."""
-        found = factorise(rows, self.basis_tol, self.max_basis, EXACT_BYTES)
+        found = factorize(rows, self.basis_tol, self.max_basis, EXACT_BYTES)
         # A kernel that is zero everywhere leaves one coordinate, the same for all.
         inputs = found.rows if len(found.pivots) else np.zeros((rows.n_rows, 1))
         self._fit(given._replace(X=layout.rebuilt(inputs)), self._objective)
@@ -399,7 +399,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         sizes = np.abs(coefficients).max(axis=1, initial=0.0)
         kept = np.flatnonzero(sizes > NEGLIGIBLE * sizes.max(initial=0.0))
         if len(kept) == 0:
-            # Weights that are all zero still need a row to stand on.
+            # Weights that are all zero still need a support row.
             pivots, coefficients, kept = np.zeros(1, dtype=np.int64), np.zeros((1, coefficients.shape[1])), np.arange(1)
         kept = kept[np.argsort(pivots[kept])]
         self.support_ = pivots[kept]
@@ -442,7 +442,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         return list(reader.complete(batch, weights))
 
     def marginals(self, X: Any) -> Any:
-        """Not defined: raise an error that says so."""
+        """Not supported; raises InputError."""
         self._soft_temperature()
 
     def saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

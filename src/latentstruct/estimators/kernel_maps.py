@@ -24,7 +24,7 @@ ROWS_TOGETHER = 4096
 CHECKED_ROWS = 256
 """Rows on which a kernel of unknown origin is tested for symmetry and for being positive semi-definite."""
 LEAST_REMAINDER = 1e-13
-"""Share of the largest κ(x, x) below which a remainder is rounding, whatever tolerance was asked."""
+"""Share of the largest κ(x, x) below which a remainder is rounding, whatever the tolerance is."""
 ROUNDING = 1e-7
 """Share of the largest κ(x, x) that a positive semi-definite matrix may miss by rounding."""
 GAMMA = options("scale", "auto") | real(0.0)
@@ -85,7 +85,7 @@ class Kernel:
 
 
 class KernelRows(Protocol):
-    """Training rows of which only inner products are known."""
+    """Training rows that are known by their inner products only."""
 
     @property
     def n_rows(self) -> int:
@@ -254,7 +254,7 @@ class Coordinates:
         return linalg.solve_triangular(self.rows[self.pivots], weights, lower=True, trans="T")
 
 
-def factorise(rows: KernelRows, tolerance: float, most: int | None = None, most_bytes: float = np.inf) -> Coordinates:
+def factorize(rows: KernelRows, tolerance: float, most: int | None = None, most_bytes: float = np.inf) -> Coordinates:
     """Return the incomplete Cholesky factor of a kernel by pivots with the largest remainders.
 
     Parameters
@@ -305,7 +305,7 @@ def check_kernel(rows: KernelRows) -> None:
     """Raise unless some of the rows have a symmetric positive semi-definite kernel matrix."""
     if not rows.trusted:
         chosen = np.unique(np.linspace(0, rows.n_rows - 1, CHECKED_ROWS).astype(np.int64))
-        factorise(rows.subset(chosen), 1e-10)
+        factorize(rows.subset(chosen), 1e-10)
 
 
 def _checked_scale(diagonal: Vector) -> float:

@@ -20,7 +20,7 @@ SIDES: tuple[Mode, Mode] = ("augmented", "clamped")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MinEntropySSVM(LatentEstimator):
-    """Max-margin min-entropy model (M3E): latents are pooled by Rényi entropy, which favours certain ones.
+    """Max-margin min-entropy model (M3E): latents are pooled by Rényi entropy, which favors certain ones.
 
     ½‖w‖² + C Σ_i (max_y [Δ(y_i, y) + G_α(y)] − G_α(y_i)),
     G_α(y) = [log Σ_h exp α s(y, h) − log Σ_h exp s(y, h)]/(α − 1).

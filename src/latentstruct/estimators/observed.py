@@ -1,4 +1,4 @@
-"""Estimators for structures without latent variables, of which all is known in training."""
+"""Estimators for structures without latent variables."""
 
 from dataclasses import dataclass
 

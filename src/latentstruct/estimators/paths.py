@@ -1,4 +1,4 @@
-"""Models over a range of group-norm strengths: which latent states stay as the regulariser grows."""
+"""Models over a range of group-norm strengths: which latent states stay as the regularizer grows."""
 
 import math
 import time
@@ -170,7 +170,7 @@ class _Clock:
         return time.perf_counter() - self.began
 
     def is_late(self, line: Any = None) -> bool:
-        """Tell whether the time is up; also for solvers that ask after each round."""
+        """Return whether the time is up; also a callback of solvers."""
         return self.seconds() >= self.limit
 
 
@@ -227,7 +227,7 @@ class _Walk:
         )
 
     def warn(self) -> None:
-        """Tell the caller of the path that it ended early."""
+        """Warn that the path ended early."""
         done = f"{len(self.models)} of {len(self.strengths)} strengths"
         cure = " Raise the limit, or give fewer strengths." if self.cause == "max_seconds" else ""
         warnings.warn(

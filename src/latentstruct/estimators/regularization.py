@@ -59,7 +59,7 @@ class RegularizationPath:
     tol : float
         The tolerance.
     n_oracle_calls : int
-        How many times an example was put to the augmented oracle.
+        Number of calls of the augmented oracle for one example.
 
     See Also
     --------

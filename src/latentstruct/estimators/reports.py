@@ -38,7 +38,7 @@ class RoundPrinter:
         print(f"going on from {name}, {n_rounds} rounds are done", flush=True)
 
     def __call__(self, line: Round) -> None:
-        """Print a round."""
+        """Print an iteration."""
         self._time.add(line)
         if line.seconds - self._estimated_at >= SECONDS_BETWEEN_ESTIMATES:
             self._estimated_at, self._remaining = line.seconds, self._time.describe()

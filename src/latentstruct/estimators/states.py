@@ -29,7 +29,7 @@ class StateSelection:
 
     @property
     def states_(self) -> NDArray[np.float64]:
-        """Norm of the weights of each state, (S, H), one row a class; 0 for states without weights."""
+        """Norm of the weights of each state, (S, H), one row per class; 0 for states without weights."""
         task = state_task(self.task_) if hasattr(self, "task_") else None
         if task is None:
             raise AttributeError(

@@ -1,4 +1,4 @@
-"""Estimators on examples that are stored in files: opened part by part, never all at once."""
+"""Estimators on examples in files, which are read part by part."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -29,7 +29,7 @@ USE_DATA_TASK = "Use task=data.task, or prepare the data again."
 
 
 class StoredExamples:
-    """What estimators do with `ShardedData` in the place of X and Y."""
+    """The part of estimators that reads `ShardedData` instead of X and y."""
 
     task_: BaseTask
     n_jobs: int | None
@@ -70,7 +70,7 @@ class StoredExamples:
         return data.batches_for(self.task_)
 
     def _stored_answers(self, data: ShardedData, answer: Callable[[StoredPart], Any]) -> list[Any]:
-        """Return what a function that decodes answers for each part; threads share the parts where that serves."""
+        """Return the results of a decoding function for each part; threads share the parts if decoding is threaded."""
         batches, threaded = self._stored_batches(data), self.task_.tags.threaded_decoding
         n_jobs = effective_jobs(self.n_jobs) if threaded else 1
         with one_blas_thread() if threaded else nullcontext():
@@ -91,7 +91,7 @@ def require_stored_outputs(data: ShardedData, Y: Any) -> None:
 
 
 def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Let a method of estimators that answers example by example take stored examples too."""
+    """Decorate a method with one result per example, so that it also accepts stored examples."""
 
     @wraps(method)
     def answer(self: Any, X: Any) -> Any:
@@ -103,7 +103,7 @@ def by_parts(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def joined(answers: Sequence[Any]) -> Any:
-    """Return answers of several parts as one: an array of arrays, else a list."""
+    """Return the results of several parts as one: an array if all are arrays, else a list."""
     if all(isinstance(answer, np.ndarray) for answer in answers):
         return np.concatenate(answers)
     return [item for answer in answers for item in answer]

@@ -206,7 +206,7 @@ def _fill(fields: list[bytes], blank: Mapping[int, str], source: Source) -> list
     fields = [field or filled.get(k, b"") for k, field in enumerate(fields)]
     if b"" in fields:
         k = fields.index(b"")
-        unknown = "Set `blank={-1: '?'}` if labels are unknown." if k == width - 1 > 0 else None
+        unknown = "Set `blank` to mark unknown labels." if k == width - 1 > 0 else None
         source.fail(Description("an empty field"), f"a value in column {k + 1}, such as _", unknown)
     return fields
 

@@ -38,7 +38,7 @@ def _explain_pairs(source: Source, pairs: list[bytes], first: int, last: int | N
             hint = "Set `zero_based` if the first feature has the index 0." if first else None
             source.fail(shown, f"an index of at least {first}", hint)
         if index > largest:
-            source.fail(shown, f"an index of at most {largest}", None if last is None else "Increase `n_features`.")
+            source.fail(shown, f"an index of at most {largest}")
         if len(key) > MAX_KEY:
             source.fail(shown, f"an index of at most {MAX_KEY} digits")
         if index <= previous:

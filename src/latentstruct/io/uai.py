@@ -264,7 +264,7 @@ def _log_values(words: Words, spans: list[range], scale: str) -> Vector:
         return logs
     bad = np.flatnonzero(~(values >= 0))
     if len(bad):
-        hint = "Set `scale` to natural or log10 if these are logarithms."
+        hint = "Set `scale` if these are logarithms."
         words.fail(int(places[bad[0]]), "a weight ≥ 0", hint=hint)
     with np.errstate(divide="ignore"):
         logs = np.log(values)

@@ -75,7 +75,7 @@ class DaskShards:
         chosen: Sequence[int] | None = None,
     ) -> list[Any]:
         """Return the results in the order of the shards."""
-        answers = self._ask(lambda: self._submit_blocks(_listed, function, shared, own, chosen))
+        answers = self._gather(lambda: self._submit_blocks(_listed, function, shared, own, chosen))
         return [value for answer in answers for value in answer.value]
 
     def summed(
@@ -93,7 +93,7 @@ class DaskShards:
                 left = [self._submit(None, _added, *left[k : k + 2]) for k in range(0, len(left), 2)]
             return left
 
-        sums = [held.value for held in self._ask(submit)]
+        sums = [held.value for held in self._gather(submit)]
         return add_up(sums, len(sums), 1)
 
     def _submit_blocks(
@@ -165,7 +165,7 @@ class DaskShards:
             where = {} if home is None else {"workers": [home], "allow_other_workers": True}
             return self.client.submit(function, *arguments, pure=False, **where)
 
-    def _ask(self, submit: Callable[[], list[Any]]) -> list[Any]:
+    def _gather(self, submit: Callable[[], list[Any]]) -> list[Any]:
         """Return the results of what is submitted. It is submitted again while results are lost."""
         lost = _losses()
         for attempt in range(ATTEMPTS):

@@ -114,7 +114,7 @@ class LocalShards:
     ) -> list[Any]:
         """Return the results in the order of the shards."""
         answers: list[Any] = []
-        self._ask(function, shared, own, chosen, 1, answers.append)
+        self._fold(function, shared, own, chosen, 1, answers.append)
         return answers
 
     def summed(
@@ -127,10 +127,10 @@ class LocalShards:
     ) -> Plane:
         """Return the sum of results that are planes, computed by up to `n_jobs` threads."""
         tree = PlaneTree(group_size(len(self.sizes if chosen is None else chosen)))
-        self._ask(function, shared, own, chosen, n_jobs, tree.add)
+        self._fold(function, shared, own, chosen, n_jobs, tree.add)
         return tree.total()
 
-    def _ask(
+    def _fold(
         self,
         function: Function,
         shared: tuple[Any, ...],

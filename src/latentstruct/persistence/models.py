@@ -64,6 +64,8 @@ MOST_LETTERS = 2**26
 NOT_KEPT = ("executor", "n_jobs")
 """Parameters that are neither written to a file nor read from one: executor and number of threads do not belong
 to a model, and a connection cannot be stored."""
+FEATURE_NAMES = "feature_names_in_"
+"""Among the fitted values: the names of the features, if the training data had names."""
 OWN_LATENT_FEATURES = "own_latent_features"
 """Among the fitted values of a model with θ: whether features of the user give it another length than the weights."""
 
@@ -249,6 +251,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
             **{name: encode(getattr(estimator, name), name) for name in FITTED},
             HISTORY: _encode_history(estimator.history_),
             **{name: encode(value, name) for name, value in values.items()},
+            **({FEATURE_NAMES: list(estimator.feature_names_in_)} if hasattr(estimator, FEATURE_NAMES) else {}),
             **({OWN_LATENT_FEATURES: len(vectors["theta"]) != len(vectors["coef"])} if "theta" in vectors else {}),
         },
         _checksum(vectors),
@@ -526,6 +529,9 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
     for name in FITTED:
         setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
     estimator.history_ = _decode_history(file.fitted.get(HISTORY))
+    if FEATURE_NAMES in file.fitted:
+        names = msgspec.convert(file.fitted[FEATURE_NAMES], list[str])
+        estimator.feature_names_in_ = np.array(names, dtype=object)
     return estimator
 
 

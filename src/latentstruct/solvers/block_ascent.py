@@ -128,7 +128,7 @@ class BlockAscent(BaseSolver):
             for _ in range(FIRST_PASSES if state is None else 0):
                 # Each part is queried at the w that results from the earlier ones.
                 for rows in point.shuffled_parts(point.rng, PARTS):
-                    point.ask(rows)
+                    point.query_rows(rows)
                     point.ascend(rows, steps=self.steps)
             if state is not None and monitor.is_small(monitor.gap):
                 monitor.close_round()

@@ -35,7 +35,7 @@ QP_SHARE = 1e-3
 MOST_CACHED_ROUNDS = 10
 STALLED_ROUNDS = 200
 # The proximal term is kept while the predicted decrease of a step is between these fractions of the gap.
-LEAST_PROMISE, MOST_PROMISE = 0.2, 0.5
+LEAST_PREDICTED, MOST_PREDICTED = 0.2, 0.5
 PROXIMITY_FACTOR = 1.5
 PROXIMITY_RANGE = (0.1, 1e8)
 
@@ -152,12 +152,12 @@ class PlaneBundle:
         solve_simplex_qp(gram, gains, alpha, min(1e-10 * scale, precision), 100 * self.size + 1000)
         return alpha
 
-    def adapt(self, promise: float, kept: bool) -> None:
+    def adapt(self, predicted: float, kept: bool) -> None:
         """Change the proximal term by the predicted decrease of a step relative to the gap, and by its success."""
         lowest, highest = PROXIMITY_RANGE
-        if promise < LEAST_PROMISE and self.proximity > lowest:
+        if predicted < LEAST_PREDICTED and self.proximity > lowest:
             self.proximity = max(self.proximity / PROXIMITY_FACTOR, lowest)
-        elif promise > MOST_PROMISE and not kept and 0.0 < self.proximity < highest:
+        elif predicted > MOST_PREDICTED and not kept and 0.0 < self.proximity < highest:
             self.proximity = min(self.proximity * PROXIMITY_FACTOR, highest)
 
     def combination(self, alpha: Vector) -> Plane:
@@ -313,11 +313,11 @@ class _Descent:
 
     def begin(self) -> None:
         """Query the oracle at the initial weights."""
-        plane, self.value = self._ask(self.center)
+        plane, self.value = self._query(self.center)
         self.center_exact = plane.exact
         self._improve(plane)
 
-    def _ask(self, w: Vector) -> tuple[Plane, float]:
+    def _query(self, w: Vector) -> tuple[Plane, float]:
         """Return the plane at w and the objective there, using the model if that is higher than an inexact value."""
         plus, store = self.objective.plus, self.bundle.remembered
         plane = plus.total(w) if store is None else remembered_total(plus, store, w)
@@ -357,10 +357,10 @@ class _Descent:
                 self._improve(plane)
                 return
         self.n_cached = 0
-        plane, reached = self._ask(w)
-        promised, serious = self.value - expected, self.value - reached >= 0.1 * (self.value - expected)
+        plane, reached = self._query(w)
+        predicted, serious = self.value - expected, self.value - reached >= 0.1 * (self.value - expected)
         if self.adaptive:
-            self.bundle.adapt(promised / max(self.value - self.monitor.lower_bound, 1e-300), serious)
+            self.bundle.adapt(predicted / max(self.value - self.monitor.lower_bound, 1e-300), serious)
         if serious:
             self.center, self.value, self.center_exact = w, reached, plane.exact
         self._improve(plane)

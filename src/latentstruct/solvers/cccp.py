@@ -170,8 +170,8 @@ class _Descent(OuterLoop[Objective]):
             inner.set_params(tol=self.precision if known else self.sharper)
             solved = self._solve(inner, at.convex, at.w, partial(self._shown, at=at), self.settings.keep_planes)
             self.state, w = solved.state, solved.w
-            tells = known or self.at_zero - solved.objective >= solved.gap
-            if tells or self.sharper <= final or solved.reason != "converged":
+            improves = known or self.at_zero - solved.objective >= solved.gap
+            if improves or self.sharper <= final or solved.reason != "converged":
                 break
             self.sharper = max(final, 0.3 * self.sharper)
         touching = objective.linearized_at(w)

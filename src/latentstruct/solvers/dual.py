@@ -89,7 +89,7 @@ class DualPoint:
         heights = self.store.highest(w)[1]
         return 0.5 * float(w @ w) + (float(self.oracle.weights @ heights) - self.linear(w))
 
-    def ask(self, rows: Indices, at: Vector | None = None) -> Planes:
+    def query_rows(self, rows: Indices, at: Vector | None = None) -> Planes:
         """Query the oracle for planes of the listed examples, by default at w, and keep them."""
         planes = self.oracle.planes(self.w if at is None else at, rows)
         self.offset += self.store.append(rows, planes, self.w)
@@ -121,7 +121,7 @@ class DualPoint:
         self.refresh()
         bound, heights = self.value, self.store.mean_heights(self.every, self.w)
         w = self.w.copy()
-        planes = self.ask(self.every)
+        planes = self.query_rows(self.every)
         values = planes.values if planes.all_exact else np.maximum(planes.values, self.store.highest(w)[1])
         gaps = self.oracle.weights * (values - heights)
         self.monitor.bound(bound, self.store.below)

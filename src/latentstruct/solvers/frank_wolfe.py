@@ -87,7 +87,7 @@ class FrankWolfe(BaseSolver):
         while not monitor.reason:
             point.store.tick()
             for rows in self._parts(point):
-                point.ask(rows)
+                point.query_rows(rows)
                 point.gaps[rows], _ = point.ascend(rows, self.step)
                 point.steps += 1
                 if self.average:

@@ -368,7 +368,7 @@ class _BundleDescent:
         self.settings, self.objective, self.monitor, self.model = run.settings, run.objective, run.monitor, run.model
         self._watch()
 
-    def _ask(self, w: Vector) -> tuple[float, Plane, bool]:
+    def _query(self, w: Vector) -> tuple[float, Plane, bool]:
         """Add the plane of f⁺ at w; return the objective there, the plane of f⁻, and whether both are exact."""
         plus, minus = self.objective.plus.total(w), self.objective.minus.total(w)
         self.model.add(plus)
@@ -391,7 +391,7 @@ class _BundleDescent:
 
     def begin(self, w: Vector) -> None:
         """Start from w."""
-        self.value, self.minus, self.exact = self._ask(w)
+        self.value, self.minus, self.exact = self._query(w)
         self._watch()
         slope, _ = self._combined(self.minus)
         self.proximity = self.first = max(float(slope @ slope) / max(abs(self.value), 1e-300), 1e-12)
@@ -406,12 +406,12 @@ class _BundleDescent:
             value = self.value
             gap = 0.1 * tol * abs(value)
             w = self.model.step(self.objective.regularizer, self.minus.slope, self.center, self.proximity, gap)
-            promised = value - self._modeled(w, self.minus)
+            predicted = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
             if self.monitor.is_small(self.monitor.gap) and self.monitor.close_round():
                 return
-            if promised <= tol * abs(value):
+            if predicted <= tol * abs(value):
                 if self.proximity > LOOSEST * self.first:
                     self.proximity *= 0.1
                     continue
@@ -421,18 +421,18 @@ class _BundleDescent:
                     return
                 # Short steps, whose multipliers are the most precise, and more planes may close the gap.
                 self.quiet, self.proximity = self.quiet + 1, self.first * 10.0**self.quiet
-            self._move(w, promised)
+            self._move(w, predicted)
             self.monitor.close_round()
 
-    def _move(self, w: Vector, promised: float) -> None:
+    def _move(self, w: Vector, predicted: float) -> None:
         """Query at w, and go there if the decrease is a sufficient fraction of the prediction."""
-        reached, new_minus, exact = self._ask(w)
-        if self.value - reached >= SERIOUS * promised:
-            self.proximity *= 0.5 if self.value - reached >= GOOD * promised else 1.0
+        reached, new_minus, exact = self._query(w)
+        if self.value - reached >= SERIOUS * predicted:
+            self.proximity *= 0.5 if self.value - reached >= GOOD * predicted else 1.0
             self.center, self.value, self.minus, self.exact, self.nulls = w, reached, new_minus, exact, 0
             return
         self.nulls += 1
-        if reached - self.value > 2.0 * promised or self.nulls >= NULL_STEPS:
+        if reached - self.value > 2.0 * predicted or self.nulls >= NULL_STEPS:
             self.proximity *= 2.0
 
     def _combined(self, minus: Plane) -> tuple[Vector, float]:

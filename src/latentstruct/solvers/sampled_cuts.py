@@ -279,11 +279,11 @@ class SampledCuts(BaseSolver):
                 monitor.reason = "stalled"
                 return loss, slope
             at, products = model.point(best), model.at_point()
-            promised = at.half_square + float((model.offsets + products).max())
+            predicted = at.half_square + float((model.offsets + products).max())
             at_loss, at_slope = self._loss(objective, at)
             model.lower_to(at_loss)
             found, reached = at.half_square + at_loss, monitor.objective
-            if found < reached and reached - found >= 0.1 * (reached - promised):
+            if found < reached and reached - found >= 0.1 * (reached - predicted):
                 best, loss, slope, model.at_center = at, at_loss, at_slope, products
                 monitor.state = best
                 monitor.offer(at.scores.ravel(), found, True)

@@ -20,7 +20,7 @@ MOST_PLANES = 10**9
 def planes_at_zero(objective: Objective, rows: Indices | None = None) -> Planes:
     """Return planes of f⁻ at w = 0, whose layout stored planes of single examples must match."""
     if "planes" not in objective.properties:
-        raise ValueError("it has planes of single examples, of which this objective knows the sums only")
+        raise ValueError("it has planes of single examples, but this objective provides sums only")
     with task_errors():
         return objective.minus.planes(np.zeros(objective.n_features), rows)
 

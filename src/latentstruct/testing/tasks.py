@@ -542,14 +542,14 @@ class TaskCheck:
         if not self.hard["augmented"].exact:
             return
         points = self._balanced_points()
-        asked = [self.task.planes(self.batch, w, "augmented", HARD) for w in points]
-        rivals = [(planes, planes.offsets) for planes in asked]
+        found = [self.task.planes(self.batch, w, "augmented", HARD) for w in points]
+        rivals = [(planes, planes.offsets) for planes in found]
         if not self.task.latent and self.task.decode_augmented(self.batch, self.points[0]) is not None:
             for w in points:
                 outputs = [prediction.y for prediction in self.task.decode(self.batch, w, HARD)]
                 known = self.task.planes(self.task.prepare(self.X, outputs), w, "clamped", HARD)
                 rivals.append((known, self._losses(self.Y, outputs)))
-        for w, planes in zip(points, asked, strict=True):
+        for w, planes in zip(points, found, strict=True):
             for rival, losses in rivals:
                 scores = rival.dot(w)
                 i = first_beyond(scores + losses - planes.values, rounding(scores, losses, planes.values))

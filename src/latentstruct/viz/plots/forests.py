@@ -21,7 +21,7 @@ HEIGHT_OF_ITEM = 0.24
 """Height of an item in inches."""
 LETTERS = 40
 """Maximum characters of an item's name."""
-ROOM_FOR_ARCS, ROOM_FOR_NAMES = 3.4, 9.6
+ARCS_WIDTH, NAMES_WIDTH = 3.4, 9.6
 """Margins left and right of the items, in widths of a cluster number."""
 
 
@@ -69,7 +69,7 @@ def plot_forest(
             columns.append((1.1, _lettered(true_numbers[k]), {"fontstyle": "italic"}))
         for x, text, look in columns:
             ax.text(x, k, text, ha="left", va="center", fontsize="small", **look)
-    ax.set_xlim(-ROOM_FOR_ARCS, ROOM_FOR_NAMES)
+    ax.set_xlim(-ARCS_WIDTH, NAMES_WIDTH)
     ax.set_ylim(len(numbers) - 0.4, -0.6)
     ax.set_axis_off()
     return ax
@@ -119,7 +119,7 @@ def _draw_arcs(ax: "Axes", links: NDArray[np.int64], numbers: list[int], truth: 
     turn = np.linspace(0.0, np.pi, 25)
     for (i, j), length in zip(links.tolist(), lengths.tolist(), strict=True):
         across = truth is not None and (truth[i] != truth[j] or truth[i] < 0)
-        width = 0.95 * ROOM_FOR_ARCS * max(0.12, (length / longest) ** 0.6)
+        width = 0.95 * ARCS_WIDTH * max(0.12, (length / longest) ** 0.6)
         color, style = (WRONG, "--") if across else (_color(numbers[i]), "-")
         x, y = -width * np.sin(turn), (i + j) / 2 + (j - i) / 2 * np.cos(turn)
         ax.plot(x, y, linewidth=1.3, linestyle=style, color=color, zorder=2)

@@ -20,7 +20,7 @@ SIGN = 0.065
 """Width of a character of a word in inches."""
 LABEL_SIZES = {False: (8, 0.065), True: (7, 0.055)}
 """Font size of the labels in points, and width of a character in inches, for vertical and sideways trees."""
-ROOM_OF_LABEL = 0.38
+LABEL_FRACTION = 0.38
 """Fraction of a level on each side of its center that the label occupies; lines run in the rest."""
 
 
@@ -81,7 +81,7 @@ def plot_tree(
     if sideways is None:
         sideways = width < SIGN * sum(min(len(word), LONGEST_WORD) + 2 for word in words(tree))
     deepest, (points, sign) = max(node.depth for node in nodes), LABEL_SIZES[sideways]
-    room = width / (deepest + 2.5) if sideways else width / nodes[0].end
+    level = width / (deepest + 2.5) if sideways else width / nodes[0].end
     for node in nodes:
         if node.parent >= 0:
             _draw_line(ax, nodes[node.parent], node, deepest, sideways)
@@ -91,7 +91,7 @@ def plot_tree(
         here = Constituent(node.label, node.start, node.end)
         framed = node.branches and left[here] > 0
         left[here] -= framed
-        text = drawn_text(next(texts), max(4, int(2 * ROOM_OF_LABEL * room / sign)))
+        text = drawn_text(next(texts), max(4, int(2 * LABEL_FRACTION * level / sign)))
         frame = {"boxstyle": "round,pad=0.15", "facecolor": "none", "edgecolor": WRONG} if framed else None
         ax.text(*_place(node, deepest, sideways), text, fontsize=points, ha="center", va="center", bbox=frame)
     across, along = (-0.6, deepest + (1.8 if sideways else 0.5)), (-0.6, nodes[0].end - 0.4)
@@ -116,10 +116,10 @@ def _draw_line(ax: "Axes", parent: _Node, node: _Node, deepest: int, sideways: b
     """Draw the line from a label to one below it, through the free space between levels."""
     (x, y), (to_x, to_y) = (_place(one, deepest, sideways) for one in (parent, node))
     if sideways:
-        begin, end = x + ROOM_OF_LABEL, to_x - (ROOM_OF_LABEL if node.inner else 0.1)
+        begin, end = x + LABEL_FRACTION, to_x - (LABEL_FRACTION if node.inner else 0.1)
         ax.plot([begin, x + 0.5, x + 0.5, end], [y, y, to_y, to_y], color=SINGLE, linewidth=0.8)
     else:
-        ax.plot([x, to_x], [y + ROOM_OF_LABEL, to_y - ROOM_OF_LABEL], color=SINGLE, linewidth=0.8)
+        ax.plot([x, to_x], [y + LABEL_FRACTION, to_y - LABEL_FRACTION], color=SINGLE, linewidth=0.8)
 
 
 def _write_word(ax: "Axes", node: _Node, deepest: int, sideways: bool) -> None:

@@ -60,6 +60,7 @@ class ReadingOptions(FeatureOptions):
         "Mark of an unknown label; '' if there is nothing after the tab.",
         metavar="MARK",
         shown="all labels are known",
+        sets="blank",
     )
 
     @property

@@ -56,7 +56,7 @@ class GraphOptions(LabelOptions):
     Example: latentstruct train graph train.jsonl --hidden topic=3 -C 0.1 --valid test.jsonl -o model
     """
 
-    data: str = argument("Graphs as JSON lines, one per line; - is standard input.")
+    data: str = argument("Graphs as JSON lines, one per line; - is standard input.", sets="records")
     model: Literal["marginal", "latent", "svm", "crf", "hidden-crf"] = option(
         "marginal",
         "marginal: unknown labels and hidden nodes are summed out; latent: maximized over; svm, crf: all are known; "
