@@ -225,9 +225,9 @@ def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
         # Sentences are parsed in blocks; a size is told once.
         assert len(told) == len(set(told)) <= len(sizes)
         assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(told)
-        assert all(line.startswith("warning: a sentence has ") for line in told)
+        assert all(line.startswith("warning: The chart of a sentence of ") for line in told)
     told = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-rounds", 200).stderr.splitlines()
-    assert sum(line.startswith("warning: a sentence has ") for line in told) == 1
+    assert sum(line.startswith("warning: The chart of a sentence of ") for line in told) == 1
 
 
 def copied(model, folder, change):

@@ -103,7 +103,7 @@ def test_bad_paths(tmp_path):
         (tmp_path / "deep" / name).mkdir(parents=True)
         write(tmp_path / "deep" / name / "text.v4_gold_conll", OFFICIAL)
     named = ", ".join(str(tmp_path / "deep" / name) for name in "abc")
-    with pytest.raises(InputError, match=re.escape(f"give one that holds some: {named}, …") + "$"):
+    with pytest.raises(InputError, match=re.escape(named)):
         read_coreference(tmp_path)
     write(tmp_path / "a.ann", "MENTION\tT0\t0\t0\t0\t0\tw\n")
     with pytest.raises(InputError, match=": expected a readable file"):

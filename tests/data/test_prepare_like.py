@@ -213,13 +213,13 @@ def test_mistakes_in_tables_are_those_of_training(classes):
         ("a,b\n1,x\n2\n", (), "bad.csv, line 3: expected 2 cells"),
         ("a,b\n1,x\n", ("--label", "c"), "--label must be a column of"),
         ("a,b\n1,x\n", ("--zero-based",), "zero"),
-        ("1,2\n3,4\n", (), "put a header row first"),
+        ("1,2\n3,4\n", (), "line 1: expected a header row"),
     ):
         bad.write_text(text)
         message = fail("prepare", "classes", bad, "-o", classes / "no", *more)
         assert told in message
         assert message == fail("train", "classes", bad, "-o", classes / "no", *more)
-    assert "has no column names" in fail("prepare", "classes", classes / "train.svm", "--label", "b")
+    assert "without column names" in fail("prepare", "classes", classes / "train.svm", "--label", "b")
     assert not (classes / "no").exists()
 
 

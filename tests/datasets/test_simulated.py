@@ -121,16 +121,16 @@ def test_many_examples_and_wide_grids():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layout": "tree"}, "layout is 'tree'; expected 'chain' or 'grid'"),
-        ({"n_nodes": 1}, "n_nodes is 1; expected at least 2"),
-        ({"layout": "grid", "shape": (3, 9)}, "at most 8 columns: exchange rows and columns"),
+        ({"layout": "tree"}, "`layout` must be 'chain' or 'grid'"),
+        ({"n_nodes": 1}, "`n_nodes` must be at least 2"),
+        ({"layout": "grid", "shape": (3, 9)}, "`shape` must be at most 8 columns"),
         ({"layout": "grid", "shape": (1, 1)}, "at least 2 in all"),
-        ({"layout": "grid", "shape": (3,)}, r"shape is \(3,\)"),
-        ({"n_train": 0}, "n_train is 0"),
-        ({"n_test": -1}, "n_test is -1"),
-        ({"sigma_pair": -2.0}, "sigma_pair is -2.0"),
-        ({"sigma_h": np.nan}, "sigma_h is nan"),
-        ({"reading": "sd"}, "reading is 'sd'; expected 'variance' or 'deviation'"),
+        ({"layout": "grid", "shape": (3,)}, r"`shape` must be .*, got \(3,\)"),
+        ({"n_train": 0}, "`n_train` must be .*, got 0"),
+        ({"n_test": -1}, "`n_test` must be .*, got -1"),
+        ({"sigma_pair": -2.0}, "`sigma_pair` must be .*, got -2.0"),
+        ({"sigma_h": np.nan}, "`sigma_h` must be .*, got nan"),
+        ({"reading": "sd"}, "`reading` must be 'variance' or 'deviation'"),
     ],
 )
 def test_impossible_fields_are_refused(changes, message):
@@ -178,14 +178,14 @@ def test_truth_has_five_labels():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_train": 0}, "n_train is 0"),
-        ({"n_test": 0}, "n_test is 0"),
-        ({"shape": (1, 9)}, r"shape is \(1, 9\)"),
-        ({"noise": -1.0}, "noise is -1.0"),
-        ({"noise": np.inf}, "noise is inf"),
-        ({"missing": 1.0}, "missing is 1.0"),
-        ({"missing": np.nan}, "missing is nan"),
-        ({"reading": "sd"}, "reading is 'sd'"),
+        ({"n_train": 0}, "`n_train` must be .*, got 0"),
+        ({"n_test": 0}, "`n_test` must be .*, got 0"),
+        ({"shape": (1, 9)}, r"`shape` must be .*, got \(1, 9\)"),
+        ({"noise": -1.0}, "`noise` must be .*, got -1.0"),
+        ({"noise": np.inf}, "`noise` must be .*, got inf"),
+        ({"missing": 1.0}, "`missing` must be .*, got 1.0"),
+        ({"missing": np.nan}, "`missing` must be .*, got nan"),
+        ({"reading": "sd"}, "`reading` must be .*, got 'sd'"),
     ],
 )
 def test_impossible_images_are_refused(changes, message):

@@ -329,7 +329,7 @@ def test_a_report_of_a_training_that_stopped_early(files, tmp_path):
     model = CRF(Chain(), C=1.0, tol=1e-15)
     sentences, labels = [np.eye(3)[[0, 1, 2]], np.eye(3)[[2, 1]]], [[0, 1, 2], [2, 1]]
     model.fit(sentences, labels, early_stopping=EarlyStopping(Peaked(1), patience=1))
-    assert "validation data no longer improved" in training_in_words(model)[-1]
+    assert "validation score no longer improved" in training_in_words(model)[-1]
 
 
 @pytest.mark.parametrize(

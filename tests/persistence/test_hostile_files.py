@@ -184,10 +184,10 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
 
 
 def test_messages_can_be_printed():
-    error = FormatError(f"\x1b[2J\ud800\n{'x' * 10_000}: correct it")
+    error = FormatError(f"\x1b[2J\ud800\n{'x' * 10_000}", "\x07", "a file", "Correct it.")
     assert str(error).isprintable()
     assert str(error).startswith("\\x1b[2J\\ud800\\nxxx")
-    assert str(error).endswith("xxx: correct it")
+    assert str(error).endswith("Correct it.")
     assert len(str(error)) < 5000
 
 
