@@ -154,9 +154,7 @@ def test_a_motif_is_found_in_a_folder_as_in_the_files(sequences, tmp_path, monke
     known = ("--sites", model / "sites.tsv")
     run("prepare", "motif", both, "-o", tmp_path / "alone", "-q")
     assert evaluate(model, tmp_path / "alone", *known) == evaluate(model, both, *known)
-    assert "at least 91 consecutive letters" in fail(
-        "train", "motif", folder, "--width", "91", "-o", tmp_path / "no"
-    )
+    assert "at least 91 consecutive letters" in fail("train", "motif", folder, "--width", "91", "-o", tmp_path / "no")
 
 
 def test_mistakes_are_answered(text):
