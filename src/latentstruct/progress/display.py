@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 12
 WIDEST = 1000
-FIRST_LINES = 10
-SECONDS_BETWEEN_LINES = 1.0
+SECONDS_BETWEEN_LINES = 2.0
 SECONDS_BETWEEN_STEPS = 5.0
 SECONDS_BETWEEN_REFRESHES = 0.1
 WAITING = "waiting for the first iteration"
@@ -154,7 +153,7 @@ def _show_all() -> None:
 
 
 class Progress:
-    """Shows the iterations of a solver: a live table on a terminal, lines elsewhere.
+    """Shows the iterations of a solver: a live table on a terminal, elsewhere a line every two seconds.
 
     Parameters
     ----------
@@ -242,8 +241,8 @@ class Progress:
         if self._live is not None:
             due = waited >= SECONDS_BETWEEN_REFRESHES
         else:
-            early = line.round <= FIRST_LINES and not within
-            due = early or waited >= (SECONDS_BETWEEN_STEPS if within else SECONDS_BETWEEN_LINES)
+            first = line.round == 1 and not within
+            due = first or waited >= (SECONDS_BETWEEN_STEPS if within else SECONDS_BETWEEN_LINES)
         if due:
             self._show()
 
