@@ -509,3 +509,13 @@ def test_dollars_are_drawn_as_they_are():
     pictures.draw_svg(Drawing(draw, "A title."), "p-")
     assert set(texts) == {"$"}
     assert drawn_text("$") == r"\$"
+
+
+def test_only_rows_of_features_are_counted(tmp_path):
+    data = make_planted_motif(n_positive=6, n_negative=6, length=20, width=5)
+    motif = latentstruct.LatentSSVM(latentstruct.Motif(width=5), C=0.1).fit(data.X, data.Y)
+    classes = latentstruct.StructuralSVM(latentstruct.Multiclass()).fit(np.eye(3), [0, 1, 2])
+    for model, count in ((motif, []), (classes, ["3"])):
+        write_report(model, tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert re.findall(r"<dt>features</dt><dd>(\d+)</dd>", page) == count

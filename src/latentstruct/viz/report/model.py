@@ -119,7 +119,7 @@ def _facts(subject: _Subject) -> list[tuple[str, str]]:
     facts = [("task", f"{subject.task} ({task!r})"), ("model", model_in_words(estimator)), ("options", options)]
     if subject.n_examples is not None:
         facts.append(("examples", str(subject.n_examples)))
-    if hasattr(task, "n_inputs_"):
+    if task.n_inputs_:
         facts.append(("features", str(task.n_inputs_)))
     facts.append(("weights", f"{len(estimator.coef_)}, {int((estimator.coef_ != 0).sum())} nonzero"))
     if hasattr(task, "labels_"):
