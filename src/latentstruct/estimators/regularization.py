@@ -126,9 +126,9 @@ class RegularizationPath:
         matplotlib Axes
             The axes of the objective.
         """
-        from latentstruct.viz.plots.training import plot_path
+        from latentstruct.viz.plots.training import plot_regularization_path
 
-        return plot_path(self, ax)
+        return plot_regularization_path(self, ax)
 
 
 def _result(w: Vector, objective: float, lower_bound: float, certified: bool) -> Result:

@@ -230,7 +230,7 @@ def _finish(ax: "Axes", x: str, y: str, whole: bool) -> None:
     hide_frame(ax)
 
 
-def plot_path(path: Any, ax: "Axes | None" = None) -> "Axes":
+def plot_regularization_path(path: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw objective and lower bound of a `RegularizationPath` over C, with held-out scores on a second axis.
 
     Parameters
