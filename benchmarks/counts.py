@@ -44,7 +44,7 @@ MOST_GROWTH, MOST_FALL = 0.10, 0.25
 # Runs whose inputs differ in the last digits, and by how much.
 RUNS, LAST_DIGITS = 8, 1e-13
 TOL = 0.01
-LIMIT_ROUNDS = 12
+LIMIT_ITERATIONS = 12
 
 Fit = Callable[[], Any]
 Range = tuple[int, int]
@@ -116,20 +116,20 @@ def problems(run: int = 0) -> dict[str, Fit]:
         "chain, bundle with planes kept": svm(solver=Bundle(cached_planes=20)),
         "chain, cutting planes": svm(solver=CuttingPlane()),
         "chain, Frank-Wolfe": svm(solver=FrankWolfe()),
-        "chain, subgradient": svm(solver=Subgradient(), max_rounds=LIMIT_ROUNDS),
+        "chain, subgradient": svm(solver=Subgradient(), max_iter=LIMIT_ITERATIONS),
         "chain, slack rescaling": svm(rescaling="slack"),
-        "chain, perceptron": partial(StructuredPerceptron(Chain(), max_rounds=5).fit, *words),
+        "chain, perceptron": partial(StructuredPerceptron(Chain(), max_iter=5).fit, *words),
         "chain, CRF": partial(CRF(Chain(), tol=TOL).fit, *words),
         "classes, auto": partial(StructuralSVM(Multiclass(), tol=TOL).fit, *points),
         "latent classes, CCCP": latent(),
         "latent classes, self-paced": latent(solver=SelfPaced(CCCP())),
         "latent classes, summed out": latent(HiddenCRF),
         "latent classes, margin and sum": latent(MarginalSSVM),
-        "latent classes, group norm": latent(regularizer=GroupNorm(), max_rounds=60),
-        "latent classes, subgradient": latent(MarginalSSVM, solver=AlternatingSubgradient(), max_rounds=LIMIT_ROUNDS),
+        "latent classes, group norm": latent(regularizer=GroupNorm(), max_iter=60),
+        "latent classes, subgradient": latent(MarginalSSVM, solver=AlternatingSubgradient(), max_iter=LIMIT_ITERATIONS),
         "motif, CCCP": partial(LatentSSVM(Motif(6, 1), tol=TOL).fit, *strings),
-        "grid, CRF by messages": partial(CRF(loopy, tol=TOL, max_rounds=LIMIT_ROUNDS).fit, *pictures),
-        "grid, SVM by messages": partial(StructuralSVM(loopy, tol=TOL, max_rounds=LIMIT_ROUNDS).fit, *pictures),
+        "grid, CRF by messages": partial(CRF(loopy, tol=TOL, max_iter=LIMIT_ITERATIONS).fit, *pictures),
+        "grid, SVM by messages": partial(StructuralSVM(loopy, tol=TOL, max_iter=LIMIT_ITERATIONS).fit, *pictures),
     }
 
 
@@ -176,10 +176,10 @@ def count(fit: Fit) -> dict[str, int]:
     """Return the operations of one fit."""
     counts: Counter[str] = Counter()
     with counting(counts), warnings.catch_warnings():
-        # Some problems are stopped after a few rounds.
+        # Some problems are stopped after a few iterations.
         warnings.simplefilter("ignore")
         model = fit()
-    counts["oracle calls"], counts["rounds"] = int(model.n_oracle_calls_), int(model.n_rounds_)
+    counts["oracle calls"], counts["iterations"] = int(model.n_oracle_calls_), int(model.n_iter_)
     return {name: counts[name] for name in sorted(counts)}
 
 
@@ -194,11 +194,11 @@ def differences(
 ) -> list[str]:
     """Return what is more work than was written down, or so much less that it should be written down anew."""
     told = []
-    rounds = expected.get("rounds", (1, 1))[1]
+    iterations = expected.get("iterations", (1, 1))[1]
     for what in sorted(found.keys() | expected.keys()):
         now, (least, most) = found.get(what, 0), expected.get(what, (0, 0))
-        # A round more or less may be due to the last digits.
-        grain = most / rounds
+        # An iteration more or less may be due to the last digits.
+        grain = most / iterations
         if now > max((1 + growth) * most, most + grain):
             told.append(f"{name}: {what} grew from {most} to {now}")
         elif now < min((1 - fall) * least, least - grain):

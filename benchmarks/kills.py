@@ -1,6 +1,6 @@
 """Kills checkpointed trainings at random moments, and compares what they end with: ``python -m benchmarks.kills``.
 
-Each training runs in a process of its own with a checkpoint after every round. It is killed by SIGKILL at a random
+Each training runs in a process of its own with a checkpoint after every iteration. It is killed by SIGKILL at a random
 moment, sometimes a second time when it goes on, and may then end. Its weights must be those of an undisturbed training,
 bit for bit. As root, a training on a file system that is too small is looked at too.
 """
@@ -27,7 +27,7 @@ FULL = 3
 
 
 def words(n: int) -> tuple[list[Any], list[Any]]:
-    """Return sequences whose labels follow from noisy inputs and from their neighbours."""
+    """Return sequences whose labels follow from noisy inputs and from their neighbors."""
     rng = np.random.default_rng(0)
     labels = [np.cumsum(rng.integers(0, 2, rng.integers(4, 12))) % 5 for _ in range(n)]
     return [np.eye(5)[one] + 0.8 * rng.normal(size=(len(one), 5)) for one in labels], [one.tolist() for one in labels]
@@ -58,7 +58,7 @@ def trainings() -> dict[str, tuple[Any, Callable[[], tuple[Any, Any]]]]:
 
 
 def train(name: str, path: Path, told: Connection) -> None:
-    """Train with a checkpoint after every round; tell the checksum of the weights, or why there are none."""
+    """Train with a checkpoint after every iteration; tell the checksum of the weights, or why there are none."""
     from latentstruct.exceptions import CheckpointError
     from latentstruct.persistence.checkpoints import Checkpoint
 
@@ -70,7 +70,7 @@ def train(name: str, path: Path, told: Connection) -> None:
     except CheckpointError as error:
         told.send(str(error))
         sys.exit(FULL)
-    told.send(f"sha256 {hashlib.sha256(model.coef_.tobytes()).hexdigest()}, {model.n_rounds_} rounds")
+    told.send(f"sha256 {hashlib.sha256(model.coef_.tobytes()).hexdigest()}, {model.n_iter_} iterations")
 
 
 class Training:

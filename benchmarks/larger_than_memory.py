@@ -19,7 +19,7 @@ from latentstruct import CRF, Chain
 from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
 
-LIMIT_MB, ROUNDS = 2048, 10
+LIMIT_MB, ITERATIONS = 2048, 10
 N_LABELS, N_INPUTS, PER_TOKEN, LENGTH = 20, 50_000, 25, 20
 
 
@@ -64,7 +64,7 @@ def measure(folder: str, in_memory: bool) -> dict[str, Any]:
     if not in_memory:
         resource.setrlimit(resource.RLIMIT_AS, (LIMIT_MB * 2**20, LIMIT_MB * 2**20))
     data = ShardedData(folder)
-    model = CRF(data.task, C=1.0, solver="lbfgs", max_rounds=ROUNDS)
+    model = CRF(data.task, C=1.0, solver="lbfgs", max_iter=ITERATIONS)
     model.fit(*loaded(data) if in_memory else (data,))
     first, last = model.history_[0], model.history_[-1]
     n_passes = (last.oracle_calls - first.oracle_calls) / data.n_examples

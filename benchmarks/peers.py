@@ -192,7 +192,7 @@ def structsvm_weights(X: np.ndarray, y: np.ndarray, C: float, epsilon: float) ->
     features = np.zeros((n_classes, X.shape[1], len(X), n_classes))
     constraints, costs = ilpy.Constraints(), LinearCosts()
     for k in range(n_classes):
-        # It minimises costs w·φ, so that a score is a negative cost.
+        # It minimizes costs w·φ, so that a score is a negative cost.
         features[k, :, :, k] = -X.T
     for i in range(len(X)):
         one = ilpy.Constraint()

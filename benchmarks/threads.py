@@ -96,7 +96,7 @@ def bare(repeats: int) -> list[Line]:
 
 
 def rounds(most: int) -> Callable[[Any], bool]:
-    return lambda line: line.round >= most
+    return lambda line: line.iteration >= most
 
 
 def letters(repeats: int) -> list[Line]:

@@ -56,7 +56,7 @@ def trained(kind: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as place:
         data, folder = Path(place, found.example_file), Path(place, "model")
         data.write_bytes(found.example())
-        arguments = ["train", kind, str(data), "-o", str(folder), "--max-rounds", "2", "-q", *OPTIONS[kind]]
+        arguments = ["train", kind, str(data), "-o", str(folder), "--max-iter", "2", "-q", *OPTIONS[kind]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = CliRunner().invoke(app, arguments)
@@ -87,8 +87,8 @@ ITEMS = np.random.default_rng(0).normal(size=(12, 3)) + 3.0 * np.eye(3)[np.arang
 CLASSES = np.arange(12) % 3
 ESTIMATORS: dict[str, Callable[[], Any]] = {
     "kernel": lambda: KernelStructuralSVM(Multiclass(), kernel="rbf"),
-    "latent": lambda: LatentSSVM(LatentMulticlass(n_states=2), max_rounds=2),
-    "modlat": lambda: ModLat(LatentMulticlass(n_states=2), max_rounds=2),
+    "latent": lambda: LatentSSVM(LatentMulticlass(n_states=2), max_iter=2),
+    "modlat": lambda: ModLat(LatentMulticlass(n_states=2), max_iter=2),
 }
 
 

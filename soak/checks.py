@@ -40,7 +40,7 @@ def points_near(w: Any, rng: np.random.Generator) -> list[Any]:
 
 
 def goes_down(model: Any) -> bool:
-    """Return whether the objective of each round is that of the best weights so far, of all examples."""
+    """Return whether the objective of each iteration is that of the best weights so far, of all examples."""
     some_examples = isinstance(getattr(model, "solver", None), SelfPaced)
     return not some_examples and type(model).__name__ not in (*ALTERNATING, "StructuredPerceptron")
 
@@ -52,15 +52,15 @@ def check_reached(model: Any) -> None:
     if model.certified_:
         room = PRECISION * max(abs(model.objective_), abs(model.lower_bound_)) + 1e-9
         require(model.gap_ >= -room, f"the gap is {model.gap_:g} at the objective {model.objective_:g}")
-    require(len(model.history_) >= model.n_rounds_, f"{len(model.history_)} rounds told, {model.n_rounds_} counted")
+    require(len(model.history_) >= model.n_iter_, f"{len(model.history_)} iterations told, {model.n_iter_} counted")
     for before, after in zip(model.history_, model.history_[1:], strict=False):
-        require(after.oracle_calls >= before.oracle_calls, f"oracle calls fall at round {after.round}")
+        require(after.oracle_calls >= before.oracle_calls, f"oracle calls fall at iteration {after.iteration}")
         same_start = after.start == before.start and not (before.estimate or after.estimate)
         room = PRECISION * abs(before.objective) + 1e-12
         if same_start and goes_down(model):
             require(
                 after.objective <= before.objective + room,
-                f"the objective rises from {before.objective!r} to {after.objective!r} at round {after.round}",
+                f"the objective rises from {before.objective!r} to {after.objective!r} at iteration {after.iteration}",
             )
 
 

@@ -88,7 +88,7 @@ def signal_interrupts(rng: np.random.Generator, problem: Problem, training: Trai
     timer = threading.Timer(float(rng.uniform(0.0, 0.3)), lambda: os.kill(os.getpid(), signal.SIGINT))
     model = training.new(training.jobs[0])
     try:
-        # Before the first round there is nothing to keep, and the interrupt comes through.
+        # Before the first iteration there is nothing to keep, and the interrupt comes through.
         with suppress(KeyboardInterrupt):
             timer.start()
             fit(problem, training, model)
@@ -105,9 +105,9 @@ def no_time(rng: np.random.Generator, problem: Problem, training: Training, fold
     return fit(problem, training, training.new(training.jobs[0], max_seconds=float(10.0 ** rng.uniform(-6, -1))))
 
 
-def few_rounds(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
-    """Leave hardly any rounds."""
-    return fit(problem, training, training.new(training.jobs[0], max_rounds=int(rng.integers(1, 3))))
+def few_iterations(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
+    """Leave hardly any iterations."""
+    return fit(problem, training, training.new(training.jobs[0], max_iter=int(rng.integers(1, 3))))
 
 
 def faulty(task: Any, after: int) -> tuple[Any, Callable[[], int]]:
@@ -160,7 +160,7 @@ def resumes(rng: np.random.Generator, problem: Problem, training: Training, fold
     with suppress(Broken):
         fit(problem, training, training.new(training.jobs[0]), checkpoint=place, callback=cut)
     resumed = fit(problem, training, training.new(training.jobs[1]), checkpoint=place)
-    require_equal(undisturbed, resumed, f"a training cut in round {last} and resumed")
+    require_equal(undisturbed, resumed, f"a training cut in iteration {last} and resumed")
     again = fit(problem, training, training.new(training.jobs[1]), checkpoint=place)
     require_equal(undisturbed, again, "a training that had ended")
     return resumed
@@ -199,7 +199,7 @@ FAULTS: dict[str, Callable[..., Any]] = {
     "Ctrl-C in a callback": callback_interrupts,
     "Ctrl-C at any time": signal_interrupts,
     "no time": no_time,
-    "few rounds": few_rounds,
+    "few iterations": few_iterations,
     "oracle raises": oracle_raises,
     "cut and resumed": resumes,
     "damaged model": damaged_file,

@@ -129,7 +129,7 @@ def costs_of(draw: Draw, n_labels: int) -> Any:
 
 
 def multiclass(draw: Draw) -> Problem:
-    """Draw classes with features around their centres."""
+    """Draw classes with features around their centers."""
     S, d = draw.whole(2, 5), draw.whole(1, 6)
     y = draw.labels(draw.n, S)
     X = draw.input_rows(draw.n, d, draw.rng.normal(size=(S, d))[y])

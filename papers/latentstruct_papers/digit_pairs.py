@@ -97,14 +97,14 @@ def describe_pairs(pairs: Sequence[DigitPair]) -> str:
 
 @contextmanager
 def limits_on_purpose() -> Iterator[None]:
-    """Keep quiet about limits of rounds or seconds that were met; experiments tell them."""
+    """Keep quiet about limits of iterations or seconds that were met; experiments tell them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
 def fit_quietly(model: Any, X: Any, y: Any, **start: Any) -> Any:
-    """Train a model whose limits of rounds or seconds are set on purpose."""
+    """Train a model whose limits of iterations or seconds are set on purpose."""
     with limits_on_purpose():
         return model.fit(X, y, **start)
 

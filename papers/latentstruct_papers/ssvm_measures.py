@@ -150,7 +150,7 @@ class Trained(NamedTuple):
 def train_structural(X: Any, y: NDArray[np.bool_], held_out: Any, measure: str, strengths: Iterable[float]) -> Trained:
     """Train for a measure at rising strengths, each from the planes of the one before."""
     unit = suggest_C(measure, len(y), int(y.sum()))
-    # A small bundle: each round multiplies all its planes, which are as long as the vocabulary.
+    # A small bundle: each iteration multiplies all its planes, which are as long as the vocabulary.
     model = StructuralSVM(Measure(measure), solver=Bundle(tol=TOLERANCE, max_planes=MOST_PLANES), warm_start=True)
     scores: Scores = {}
     with warnings.catch_warnings(record=True) as caught:
@@ -436,7 +436,7 @@ def _differences(quick: bool) -> list[str]:
         f"Reuters: topics with at least {FEWEST_POSITIVES} training stories, weighted words as the file has them.",
         "Both methods choose C, and the SVM also the factor j of the cost of positives, by stratified cross-validation "
         "on the training rows with the measure they are judged by; the paper does not state grids and folds.",
-        "The SVM is scikit-learn's LinearSVC with the hinge loss; both methods regularise the bias. The structural SVM "
+        "The SVM is scikit-learn's LinearSVC with the hinge loss; both methods regularize the bias. The structural SVM "
         f"is trained to a certified relative gap of {TOLERANCE:g}.",
     ]
     return [*differences, "Quick: few problems, small grids, two folds, an eighth of adult."] if quick else differences

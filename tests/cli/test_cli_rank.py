@@ -158,6 +158,6 @@ def test_interrupted_training_is_saved(tmp_path):
     data = write_queries(tmp_path / "queries.txt", 20, noise=3.0)
     out = tmp_path / "model"
     args = ("train", "rank", data, "--k", 3, "-C", 100, "--tol", 1e-9, "-o", out, "--json")
-    result = run_interrupted(*args, at=lambda line: line.round == 1)
+    result = run_interrupted(*args, at=lambda line: line.iteration == 1)
     assert f"interrupted: saving the best weights so far to {out}" in result.stderr
     assert json.loads(result.stdout)["stop_reason"] == load(out).stop_reason_ == "interrupted"

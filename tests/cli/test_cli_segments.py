@@ -1,4 +1,4 @@
-"""Spans of tokens: labelled, half-labelled and broken files."""
+"""Spans of tokens: labeled, half-labeled and broken files."""
 
 import json
 import re
@@ -63,15 +63,15 @@ def test_tokens_outside_may_be_unknown(tmp_path):
     for row in rows[::2]:
         del row["spans"][1]
     partial = write(tmp_path / "partial.jsonl", rows)
-    assert not train(partial, tmp_path / "whole", "--max-rounds", "3")["latent"]
-    assert train(partial, tmp_path / "model", "--partial", "--max-rounds", "3")["latent"]
+    assert not train(partial, tmp_path / "whole", "--max-iter", "3")["latent"]
+    assert train(partial, tmp_path / "model", "--partial", "--max-iter", "3")["latent"]
 
 
 def test_the_longest_span_is_a_limit(data, tmp_path):
     assert "segments of at most 1 tokens" in fail(
         "train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1"
     )
-    train(data, tmp_path / "model", "--longest", "4", "--max-rounds", "1")
+    train(data, tmp_path / "model", "--longest", "4", "--max-iter", "1")
     assert load(tmp_path / "model").task_.longest_ == 4
 
 
@@ -103,7 +103,7 @@ def test_broken_files_are_refused(line, message, tmp_path):
 
 
 def test_labels_to_judge_by_must_be_known(data, tmp_path):
-    train(data, tmp_path / "model", "--max-rounds", "2")
+    train(data, tmp_path / "model", "--max-iter", "2")
     row = sentence(0)
     row["spans"][0][2] = "ORG"
     other = write(tmp_path / "other.jsonl", [row])

@@ -36,17 +36,17 @@ def chains(tmp_path):
     return path
 
 
-def signalled(number, monkeypatch, n_rounds=2):
+def signalled(number, monkeypatch, n_iter=2):
     """Send a signal to this process when the second iteration of a training is closed."""
-    close = Monitor.close_round
+    close = Monitor.close_iteration
 
-    def close_round(self, *args):
+    def close_iteration(self, *args):
         ended = close(self, *args)
-        if len(self.history) == n_rounds:
+        if len(self.history) == n_iter:
             os.kill(os.getpid(), number)
         return ended
 
-    monkeypatch.setattr(Monitor, "close_round", close_round)
+    monkeypatch.setattr(Monitor, "close_iteration", close_iteration)
 
 
 @pytest.mark.parametrize("number", SIGNALS)

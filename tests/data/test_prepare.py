@@ -76,11 +76,11 @@ def test_unknown_labels_stay_unknown(text, small_parts):
     path.write_text(path.read_text().replace("bites v V", "bites v ?"))
     told = json.loads(run("prepare", "chain", path, "-o", text / "half", "--unknown", "?", "--json").stdout)
     assert told["n_labels"] == 3
-    assert told["n_unlabelled"] > 5
+    assert told["n_unlabeled"] > 5
     data = ShardedData(text / "half")
     assert data.task.latent
-    assert sum(int((batch.truth == -1).sum()) for batch in data.batches) == told["n_unlabelled"]
-    run("train", "chain", text / "half", "-o", text / "model", "--max-rounds", "3", "-q")
+    assert sum(int((batch.truth == -1).sum()) for batch in data.batches) == told["n_unlabeled"]
+    run("train", "chain", text / "half", "-o", text / "model", "--max-iter", "3", "-q")
     assert type(latentstruct.load(text / "model")).__name__ == "HiddenCRF"
     assert evaluate(text / "model", text / "half") == evaluate(text / "model", path)
     assert "--unknown must be a label of" in fail("prepare", "chain", path, "-o", text / "no", "--unknown", "§")
@@ -119,7 +119,7 @@ def evaluate(model, data, *more):
 
 @pytest.fixture
 def sequences(tmp_path):
-    """Return a labelled file of sequences, and one of background."""
+    """Return a labeled file of sequences, and one of background."""
     (tmp_path / "both.fa").write_bytes(run("example", "motif").stdout_bytes)
     rng = np.random.default_rng(1)
     many = "".join(f">b{k}\n{''.join(rng.choice(list('ACGT'), 90))}\n" for k in range(40))
@@ -160,7 +160,7 @@ def test_a_motif_is_found_in_a_folder_as_in_the_files(sequences, tmp_path, monke
 def test_mistakes_are_answered(text):
     path, folder = text / "train.txt", text / "folder"
     run("prepare", "chain", path, "-o", folder, "-q")
-    run("train", "chain", folder, "-o", text / "model", "--model", "svm", "--seed", "1", "--max-rounds", "2", "-q")
+    run("train", "chain", folder, "-o", text / "model", "--model", "svm", "--seed", "1", "--max-iter", "2", "-q")
     ShardedData.write(text / "own", ShardedData(folder).task, examples_of(folder))
     (text / "table.csv").write_text("a,b\n1,x\n")
     (text / "empty.svm").write_text("\n")

@@ -34,10 +34,10 @@ def tagger(tmp_path_factory):
     """Return a folder with text, and a model whose options are not the usual ones."""
     folder = tmp_path_factory.mktemp("tagger")
     (folder / "train.txt").write_text(sentences(0, 40))
-    # Words and a neighbourhood that training has not seen, and labels in the order of another file.
+    # Words and a neighborhood that training has not seen, and labels in the order of another file.
     (folder / "test.txt").write_text("zebra\tn\tN\nbites\tv\tV\n\n" + sentences(1, 20))
     run("prepare", "chain", folder / "train.txt", "-o", folder / "prepared", "--window", "1", "--columns", "0", "-q")
-    run("train", "chain", folder / "prepared", "-o", folder / "model", "--max-rounds", "30", "-q")
+    run("train", "chain", folder / "prepared", "-o", folder / "model", "--max-iter", "30", "-q")
     return folder
 
 
@@ -58,11 +58,11 @@ def test_sentences_for_a_model_are_judged_as_the_file_is(tagger, tmp_path, small
     run("prepare", "chain", path, "-o", folder, "-q")
     assert f"--like {model}" in fail("evaluate", model, folder)
     told = json.loads(run("prepare", "chain", path, "--like", model, "-o", folder, "--json").stdout)
-    assert (told["n_examples"], told["n_labels"], told["labelled"]) == (21, 3, True)
+    assert (told["n_examples"], told["n_labels"], told["labeled"]) == (21, 3, True)
     assert json.loads(run("info", folder, "--json").stdout) == told
     assert evaluate(model, folder) == evaluate(model, path)
     # One may train on them too, and what was trained on them is as the model is.
-    run("train", "chain", folder, "-o", tmp_path / "again", "--max-rounds", "3", "-q")
+    run("train", "chain", folder, "-o", tmp_path / "again", "--max-iter", "3", "-q")
     assert evaluate(tmp_path / "again", folder) == evaluate(tmp_path / "again", path)
 
 
@@ -74,7 +74,7 @@ def test_sentences_without_labels_are_prepared_for_python(tagger, tmp_path, smal
     assert not folder.exists()
     predicted = []
     for path in (bare, tagger / "test.txt"):
-        run("prepare", "chain", path, "--like", model, "--unlabelled", "-o", folder, "-q")
+        run("prepare", "chain", path, "--like", model, "--unlabeled", "-o", folder, "-q")
         predicted.append(
             [label for labels in latentstruct.load(model).predict(ShardedData(folder)) for label in labels]
         )
@@ -87,8 +87,8 @@ def test_sentences_without_labels_are_prepared_for_python(tagger, tmp_path, smal
 def test_unknown_labels_of_sentences_are_those_of_evaluation(tagger, tmp_path):
     half, folder = tmp_path / "half.txt", tmp_path / "folder"
     half.write_text((tagger / "train.txt").read_text().replace("bites\tv\tV", "bites\tv\t?"))
-    for name, more in (("summed", ()), ("pieces", ("--labelled-only",))):
-        run("train", "chain", half, "-o", tmp_path / name, "--unknown", "?", *more, "--max-rounds", "5", "-q")
+    for name, more in (("summed", ()), ("pieces", ("--labeled-only",))):
+        run("train", "chain", half, "-o", tmp_path / name, "--unknown", "?", *more, "--max-iter", "5", "-q")
     summed, pieces = tmp_path / "summed", tmp_path / "pieces"
     # Empty labels are unknown too, and a file may have no unknown ones.
     empty = tmp_path / "empty.txt"
@@ -98,7 +98,7 @@ def test_unknown_labels_of_sentences_are_those_of_evaluation(tagger, tmp_path):
         assert evaluate(summed, folder) == evaluate(summed, path)
     run("prepare", "chain", tagger / "test.txt", "--like", pieces, "-o", folder, "-q")
     assert evaluate(pieces, folder) == evaluate(pieces, tagger / "test.txt")
-    assert "trained with --labelled-only" in fail("prepare", "chain", half, "--like", pieces, "-o", tmp_path / "no")
+    assert "trained with --labeled-only" in fail("prepare", "chain", half, "--like", pieces, "-o", tmp_path / "no")
     all_unknown = tmp_path / "all.txt"
     all_unknown.write_text("the\td\t?\n")
     assert "expected some labels" in fail("prepare", "chain", all_unknown, "--like", summed, "-o", tmp_path / "no")
@@ -156,13 +156,13 @@ def test_samples_for_a_model_are_judged_as_the_file_is(classes, form, small_part
     odd = classes / "odd.svm"
     odd.write_text((classes / "test.svm").read_text().replace("b ", "? "))
     assert "expected a label of" in fail("prepare", "classes", odd, "--like", model, "-o", classes / "no")
-    run("prepare", "classes", odd, "--like", model, "--unlabelled", "-o", folder, "-q")
+    run("prepare", "classes", odd, "--like", model, "--unlabeled", "-o", folder, "-q")
     assert run("predict", model, folder).stdout == run("predict", model, odd).stdout
     assert "DATA must be prepared data with labels" in fail("evaluate", model, folder)
     assert "DATA must be prepared data with labels" in fail("train", "classes", folder, "-o", classes / "no")
     wide = classes / "wide.svm"
     wide.write_text((classes / "test.svm").read_text() + "a 1:1 9:1\n")
-    for more in ((), ("--unlabelled",)):
+    for more in ((), ("--unlabeled",)):
         told = fail("prepare", "classes", wide, "--like", model, *more, "-o", classes / "no")
         assert told == fail("evaluate", model, wide)
         assert ", line 41: expected an index of at most 4" in told
@@ -193,13 +193,13 @@ def test_a_table_is_prepared_as_it_is_trained_on(classes, small_parts):
     bare.write_text("".join("\t".join(row[:2] + row[3:]) + "\n" for row in rows))
     told = fail("prepare", "classes", bare, "--like", classes / "direct", "-o", classes / "no")
     assert "expected a column of labels, as" in told
-    assert "--unlabelled" in told
+    assert "--unlabeled" in told
     other = classes / "other.tsv"
     other.write_text("".join("\t".join(row[1:]) + "\n" for row in rows))
-    for command, more in (("evaluate", ()), ("predict", ("--unlabelled",))):
+    for command, more in (("evaluate", ()), ("predict", ("--unlabeled",))):
         told = fail("prepare", "classes", other, "--like", classes / "direct", *more, "-o", classes / "no")
         assert told == fail(command, classes / "direct", other)
-    run("prepare", "classes", bare, "--like", classes / "direct", "--unlabelled", "-o", classes / "bare", "-q")
+    run("prepare", "classes", bare, "--like", classes / "direct", "--unlabeled", "-o", classes / "bare", "-q")
     assert (
         run("predict", classes / "direct", classes / "bare").stdout == run("predict", classes / "direct", bare).stdout
     )
@@ -228,12 +228,12 @@ def test_sequences_for_a_model(tmp_path):
     path.write_bytes(run("example", "motif").stdout_bytes)
     bare.write_text("".join(line.split()[0] + "\n" for line in path.read_text().splitlines()))
     model = tmp_path / "model"
-    run("train", "motif", path, "-o", model, "--width", "9", "--restarts", "1", "--max-rounds", "3", "-q")
+    run("train", "motif", path, "-o", model, "--width", "9", "--restarts", "1", "--max-iter", "3", "-q")
     run("prepare", "motif", path, "--like", model, "-o", folder, "-q")
     assert evaluate(model, folder) == evaluate(model, path)
-    like = ("prepare", "motif", bare, "--like", model, "--unlabelled")
+    like = ("prepare", "motif", bare, "--like", model, "--unlabeled")
     told = json.loads(run(*like, "-o", folder, "--json").stdout)
-    assert not told["labelled"]
+    assert not told["labeled"]
     assert "n_positive" not in told
     assert run("predict", model, folder).stdout == run("predict", model, bare).stdout
     assert "DATA must be prepared data with labels" in fail("evaluate", model, folder)
@@ -252,7 +252,7 @@ def test_sequences_for_a_model(tmp_path):
 
 
 def test_models_that_are_none_are_refused_before_anything_is_written(tagger, classes, tmp_path):
-    run("train", "classes", classes / "train.svm", "-o", tmp_path / "classifier", "--max-rounds", "2", "-q")
+    run("train", "classes", classes / "train.svm", "-o", tmp_path / "classifier", "--max-iter", "2", "-q")
     latentstruct.load(tmp_path / "classifier").save(tmp_path / "own")
     damaged = tmp_path / "damaged"
     damaged.mkdir()
@@ -271,8 +271,8 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
         assert told in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
     model = tagger / "model"
     assert "with other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
-    assert "--like must be given with --unlabelled" in fail(
-        "prepare", "chain", tagger / "test.txt", "--unlabelled", "-o", tmp_path / "no"
+    assert "--like must be given with --unlabeled" in fail(
+        "prepare", "chain", tagger / "test.txt", "--unlabeled", "-o", tmp_path / "no"
     )
     assert not (tmp_path / "no").exists()
 

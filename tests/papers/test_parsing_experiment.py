@@ -24,7 +24,7 @@ from latentstruct_papers.ssvm_parsing import (
     standard_error,
 )
 
-TINY = Setting(12, (30, 10, 12), (HAMMING, LIKELIHOOD._replace(strengths=(1.0,))), tol=0.1, max_rounds=10)
+TINY = Setting(12, (30, 10, 12), (HAMMING, LIKELIHOOD._replace(strengths=(1.0,))), tol=0.1, max_iter=10)
 
 
 def sentence(rng):

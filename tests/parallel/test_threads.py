@@ -69,7 +69,7 @@ PROBLEMS = {
     "classes": (Multiclass(bias=1.0), POINTS, LABELS, (HARD, SOFT)),
     "sparse classes": (Multiclass(), sparse.csr_array(POINTS * (POINTS > 0.5)), LABELS, (HARD, SOFT)),
     "chains": (Chain(start=True, end=True, bias=True), TOKENS, WORDS, (HARD, SOFT)),
-    "half-labelled chains": (Chain(), TOKENS, HALF, (HARD, SOFT, MIXED)),
+    "half-labeled chains": (Chain(), TOKENS, HALF, (HARD, SOFT, MIXED)),
     "states": (LatentMulticlass(), STATES, LABELS, (HARD, SOFT, MIXED)),
     "states with weights": (LatentMulticlass(3, weights="state"), POINTS, LABELS, (HARD, SOFT, MIXED)),
     "motifs": (Motif(5, strands=2), LETTERS, LABELS > 0, (HARD, SOFT, MIXED)),
@@ -267,7 +267,7 @@ def test_estimators_hand_their_threads_to_all_oracles():
             told.append(objective.blind().plus.n_jobs)
             return super()._solver(objective)
 
-    Told(LatentMulticlass(), n_jobs=2, max_rounds=1, restarts=1).fit(STATES, LABELS)
+    Told(LatentMulticlass(), n_jobs=2, max_iter=1, restarts=1).fit(STATES, LABELS)
     assert told == [2]
 
 
@@ -403,12 +403,12 @@ def test_an_interrupt_waits_for_what_was_begun():
 
 
 def test_ctrl_c_inside_a_threaded_fit_keeps_the_best_model(many_pieces, monkeypatch):
-    rounds, interrupted = [], []
+    iterations, interrupted = [], []
     inner = Chain.pool_batch
 
     def pool_batch(self, *question):
         in_main = threading.current_thread() is threading.main_thread()
-        if len(rounds) == 3 and in_main and not interrupted:
+        if len(iterations) == 3 and in_main and not interrupted:
             interrupted.append(True)
             raise KeyboardInterrupt
         return inner(self, *question)
@@ -416,7 +416,7 @@ def test_ctrl_c_inside_a_threaded_fit_keeps_the_best_model(many_pieces, monkeypa
     monkeypatch.setattr(Chain, "pool_batch", pool_batch)
     model = StructuralSVM(Chain(), C=1.0, n_jobs=2, tol=1e-9)
     with pytest.warns(UserWarning, match="interrupted"):
-        model.fit(TOKENS, WORDS, callback=rounds.append)
+        model.fit(TOKENS, WORDS, callback=iterations.append)
     assert interrupted
     assert model.stop_reason_ == "interrupted"
     objective = build_objective(model.task_, model.task_.prepare(TOKENS, WORDS), np.ones(N), HARD)

@@ -55,6 +55,7 @@ SEEDS: dict[str, list[bytes]] = {}
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(name="graphs", number=181)
 @given(name=st.sampled_from(sorted(READERS)), number=st.integers(0, 10**9))
 def test_damaged_files_are_read_or_refused(tmp_path, name, number):
     reader = READERS[name]

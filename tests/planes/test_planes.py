@@ -307,7 +307,7 @@ def test_planes_without_mass_are_replaced_when_idle():
     for _ in range(40):
         trial.append()
         trial.store.tick()
-    # Nothing ever got mass, so only the first plane and those of the last rounds are worth keeping.
+    # Nothing ever got mass, so only the first plane and those of the last iterations are worth keeping.
     assert trial.store.slots.count.max() <= 5
     trial.check()
 

@@ -61,7 +61,7 @@ def trees(draw, most_words=4, labels=LABELS):
 
 
 def twin_constituents(tree, start=0):
-    """All labelled spans above tags, and the number of words, by recursion."""
+    """All labeled spans above tags, and the number of words, by recursion."""
     if isinstance(tree.children[0], str):
         return [], 1
     found, size = [], 0

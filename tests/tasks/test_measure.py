@@ -1,4 +1,4 @@
-"""Measures of a whole set: every loss against all labellings or rankings, and the contract of a task."""
+"""Measures of a whole set: every loss against all labelings or rankings, and the contract of a task."""
 
 from itertools import product
 
@@ -11,7 +11,7 @@ from measure_reference import (
     close,
     jaccard,
     learned,
-    list_labellings,
+    list_labelings,
     list_rankings,
     small_sets,
     two_clouds,
@@ -66,10 +66,10 @@ def check_against(listed, task, batch, w):
     st.one_of(st.integers(1, 12), st.sampled_from([0.1, 0.5, 0.9])),
     st.booleans(),
 )
-def test_contingency_losses_against_all_labellings(data, loss, beta, bias, k, as_sparse):
+def test_contingency_losses_against_all_labelings(data, loss, beta, bias, k, as_sparse):
     X, truth, w = data
     k = min(k, len(X))
-    listed = list_labellings(X, truth, loss, beta, k, bias)
+    listed = list_labelings(X, truth, loss, beta, k, bias)
     task, batch = learned(Measure(loss, beta, k, bias=bias), sparse.csr_array(X) if as_sparse else X, truth)
     check_against(listed, task, batch, w[: task.n_features])
 

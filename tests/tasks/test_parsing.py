@@ -278,7 +278,7 @@ def test_marginals_need_a_temperature():
     with pytest.raises(InputError, match="`temperature` must be the same for outputs and latents"):
         split.task.marginals(split.batch, np.zeros(split.task.n_features), Temperature(0.0, 1.0))
     with raises("temperature", expected="above 0 for probabilities"):
-        StructuralSVM(Parsing(), max_rounds=200).fit(SENTENCES, BANK).marginals(SENTENCES)
+        StructuralSVM(Parsing(), max_iter=200).fit(SENTENCES, BANK).marginals(SENTENCES)
 
 
 @given(st.integers(1, 12))

@@ -648,9 +648,9 @@ def test_latent_training_improves_on_its_start_on_real_queries():
 
 @pytest.mark.data
 @needs_data
-def test_rounds_experiment_stays_within_the_papers_fifty_rounds(monkeypatch):
+def test_rounds_experiment_stays_within_the_papers_fifty_iterations(monkeypatch):
     monkeypatch.setattr(lssvm_iterations, "QUICK_STRENGTHS", (0.01,))
     findings = run_experiment("lssvm-iterations", quick=True, say=lambda line: None)
-    rounds = [value for row in findings.tables[0].rows for value in row[1:]]
-    assert len(rounds) == 3
-    assert all(2 <= value <= 50 for value in rounds)
+    iterations = [value for row in findings.tables[0].rows for value in row[1:]]
+    assert len(iterations) == 3
+    assert all(2 <= value <= 50 for value in iterations)

@@ -21,9 +21,9 @@ OPTIONS = {
     "cluster": ["--model", "latent"],
     "rank": ["--k", "3"],
     "diverse": ["-C", "10"],
-    "segment": ["--max-rounds", "1", "--words", "20"],
-    "detect": ["--no-cache", "--boxes", "40", "--max-rounds", "2"],
-    "graph": ["--max-rounds", "2"],
+    "segment": ["--max-iter", "1", "--words", "20"],
+    "detect": ["--no-cache", "--boxes", "40", "--max-iter", "2"],
+    "graph": ["--max-iter", "2"],
 }
 
 
@@ -301,7 +301,7 @@ def write_graphs(path, n_graphs, n_nodes, seed):
 def graph_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("graphs")
     data = write_graphs(folder / "train.jsonl", 20, 10, 0)
-    run("train", "graph", data, "-q", "-o", folder / "model", "--hidden", "topic=2", "--max-rounds", "2")
+    run("train", "graph", data, "-q", "-o", folder / "model", "--hidden", "topic=2", "--max-iter", "2")
     return load_trained(folder / "model")
 
 
@@ -337,7 +337,7 @@ def test_of_large_graphs_a_part_is_shown(graph_model, tmp_path):
 
 def test_weights_of_single_edges_are_a_table(tmp_path):
     data = write_graphs(tmp_path / "train.jsonl", 12, 6, 0)
-    run("train", "graph", data, "-q", "-o", tmp_path / "model", "--unshared", "--max-rounds", "2")
+    run("train", "graph", data, "-q", "-o", tmp_path / "model", "--unshared", "--max-iter", "2")
     kind, model = load_trained(tmp_path / "model")
     nodes, edges = kind.weight_blocks(model)
     assert nodes.columns == ("nodes", "feature", "label", "weight")

@@ -56,9 +56,9 @@ def page(kind, trained, examples):
 SENTENCES = "the DT\ndog NN\nbarks VB\n\nthe DT\ncat NN\nsleeps VB\n\n言葉 NN\nbarks VB\n\n"
 
 
-def test_chains_of_half_labelled_text(tmp_path):
+def test_chains_of_half_labeled_text(tmp_path):
     half = SENTENCES.replace("dog NN", "dog ?") + "no ?\none ?\n\n"
-    kind, trained, examples = train(tmp_path, "chain", half, "--unknown", "?", "--max-rounds", "30")
+    kind, trained, examples = train(tmp_path, "chain", half, "--unknown", "?", "--max-iter", "30")
     assert examples.losses[:3].tolist() == [0.0, 0.0, 0.0]
     assert np.isnan(examples.losses[3])
     assert examples.remarks[0] == "2 of 3 labels are known"
@@ -95,7 +95,7 @@ def test_wrong_labels_of_chains(tmp_path):
 def test_long_sentences_and_strange_labels_of_chains(tmp_path):
     labels = [f"標{k}" for k in range(30)]
     text = "".join(f"{'w' * 99}{k} {labels[k % 30]}\n" for k in range(600))
-    kind, trained, examples = train(tmp_path, "chain", text, "--max-rounds", "2")
+    kind, trained, examples = train(tmp_path, "chain", text, "--max-iter", "2")
     (tokens,) = of(Tokens, examples.draw(0))
     assert len(tokens.tokens) == 400
     assert "200 further words are not shown." in tokens.caption
@@ -158,10 +158,10 @@ def test_classes_of_samples_without_features_and_with_unknown_ones(tmp_path):
     assert [row[0] for row in table.rows] == ["sum"]
 
 
-@pytest.mark.parametrize("optimise", ["f1", "rocarea"])
-def test_measures_and_what_speaks_for_them(tmp_path, optimise):
+@pytest.mark.parametrize("optimize", ["f1", "rocarea"])
+def test_measures_and_what_speaks_for_them(tmp_path, optimize):
     text = samples().replace("nowhere", "near")
-    options = ("--optimise", optimise, "--positive-label", "far")
+    options = ("--optimize", optimize, "--positive-label", "far")
     kind, trained, examples = train(tmp_path, "measure", text, *options, name="data.csv")
     X, truth = kind.read(trained, HeldOut(data=str(tmp_path / "data.csv")))
     scores = -trained.estimator.decision_function(X)
