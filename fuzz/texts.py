@@ -10,7 +10,7 @@ from latentstruct import io as formats
 from latentstruct.cli import config
 from latentstruct.data.images import read_label_names
 from latentstruct.datasets import load_letor_mq2008
-from latentstruct.io.fasta import read_labelled_fasta, read_sites
+from latentstruct.io.fasta import read_labeled_fasta, read_sites
 
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
@@ -64,7 +64,7 @@ VOC = (
     b"<xmax>30</xmax><ymax>40</ymax></bndbox></object></annotation>\n"
 )
 TOML = (
-    b"# options\nmax-rounds = 5\nC = 0.1\nshape = false\n\n[train]\nseed = 3\n[train.chain]\nwindow = 1\noutput = 'x'\n"
+    b"# options\nmax-iter = 5\nC = 0.1\nshape = false\n\n[train]\nseed = 3\n[train.chain]\nwindow = 1\noutput = 'x'\n"
 )
 NAMES = b"3 tree\n#ff0000 car\n0\tvoid space\n"
 EVIDENCE, SAMPLES = b"2 0 1 2 2\n", b"2\n1 0 1\n2 1 0 2 1\n"
@@ -116,7 +116,7 @@ def _packed(*files: bytes) -> list[bytes]:
 READERS = (
     Reader("conll", lambda: [CONLL, TABBED], through_file("a.txt", formats.read_conll), (b"-DOCSTART-", b"\n\n")),
     Reader("conll.gz", lambda: _packed(CONLL, TABBED), through_file("a.txt.gz", formats.read_conll)),
-    Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labelled_fasta), (b">", b"label=1", b"\n>x\n")),
+    Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
     Reader("sites", lambda: [SITES], through_file("a.tsv", read_sites), (b"\t+\t",)),
     Reader("alignments", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_alignments), (b">P1;x", b"*", b"-")),
     Reader("pairs", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_sequence_pairs), (b">P1;x", b"*", b"-")),

@@ -139,6 +139,7 @@ def rename_parameters(text: str, name: Callable[[str], str | None]) -> str:
 
 
 def _printable(text: str) -> str:
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - _END - 1]}…{text[-_END:]}"
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    # Shortened last: escapes are longer than what they stand for.
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - _END - 1]}…{text[-_END:]}"

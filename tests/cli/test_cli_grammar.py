@@ -79,7 +79,7 @@ def test_no_difference_is_excused_that_is_none():
 @pytest.mark.parametrize("name", TRAININGS)
 def test_every_training_has_the_same_frame(name):
     keys = named(name)
-    frame = {"data", "output", "C", "tol", "max-rounds", "max-seconds", "seed", "valid", "report", "quiet", "json"}
+    frame = {"data", "output", "C", "tol", "max-iter", "max-seconds", "seed", "valid", "report", "quiet", "json"}
     frame |= {"jobs", "cache-mb", "checkpoint", "checkpoint-every", "executor", "scheduler"}
     assert frame <= set(keys)
     assert keys["data"].is_argument

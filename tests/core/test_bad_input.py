@@ -312,7 +312,7 @@ def test_temperature(temperature):
     refuse_field(StructuredEstimator(Multiclass(), temperature=temperature), X, Y, **fields)
 
 
-@pytest.mark.parametrize("limits", [{"tol": 0}, {"tol": "x"}, {"max_rounds": 0}, {"max_seconds": -1}])
+@pytest.mark.parametrize("limits", [{"tol": 0}, {"tol": "x"}, {"max_iter": 0}, {"max_seconds": -1}])
 def test_limits(limits):
     (name, value), *_ = limits.items()
     fields = {"parameter": name, "got": value, "expected": "a number above 0"}

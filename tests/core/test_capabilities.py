@@ -9,7 +9,7 @@ import pytest
 import test_alignment
 import test_coreference
 import test_graph
-import test_half_labelled
+import test_half_labeled
 import test_latent_multiclass
 import test_marginal
 import test_motif
@@ -69,7 +69,7 @@ def chain(rng, latent):
     Y = [rng.integers(0, 3, len(x)) for x in X]
     Y = [np.where((rng.random(len(y)) < 0.5) & latent, -1, y).tolist() for y in Y]
     Y[0][0] = max(Y[0][0], 0)  # Learning needs one known label.
-    listed = test_half_labelled.list_half(X, Y, 3, HAMMING)
+    listed = test_half_labeled.list_half(X, Y, 3, HAMMING)
     return Chain(labels=[0, 1, 2]), X, Y, listed
 
 
@@ -220,7 +220,7 @@ def precision(rng, latent):
 
 def measure(rng, latent):
     X, truth = rng.normal(size=(5, 2)), np.array([True, False, True, False, False])
-    return Measure("f1", bias=0.0), X, truth, [measure_reference.list_labellings(X, truth, "f1", 1.0, None, 0.0)]
+    return Measure("f1", bias=0.0), X, truth, [measure_reference.list_labelings(X, truth, "f1", 1.0, None, 0.0)]
 
 
 PROBLEMS = {

@@ -291,7 +291,7 @@ def test_patches_have_the_label_of_most_pixels(sizes, more_rows, more_columns, n
 
 
 @given(SIZES, st.integers(0, 30), st.integers(0, 30), st.integers(0, 2**32 - 1))
-def test_colour_histograms(sizes, more_rows, more_columns, seed):
+def test_color_histograms(sizes, more_rows, more_columns, seed):
     patch, step = sizes
     shape = (patch + more_rows, patch + more_columns, 3)
     image = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
@@ -335,7 +335,7 @@ def test_pixels_take_the_nearest_patch(sizes, more_rows, more_columns):
         pixels = np.arange(size[axis])
         distances = np.abs(pixels[:, None] - (np.arange(count) * step + middle))
         chosen = places[:, 0] if axis == 0 else places[0]
-        # A pixel halfway between two centres may go to either.
+        # A pixel halfway between two centers may go to either.
         assert (distances[pixels, chosen] <= distances.min(axis=1) + 0.5 + 1e-9).all()
 
 

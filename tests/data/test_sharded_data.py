@@ -94,7 +94,7 @@ def documents(rng, n):
 CASES = {
     "chain": (Chain(start=True, bias=True), chains),
     "sparse chain": (Chain(), lambda rng, n: chains(rng, n, "sparse")),
-    "half-labelled chain": (Chain(), lambda rng, n: chains(rng, n, "half")),
+    "half-labeled chain": (Chain(), lambda rng, n: chains(rng, n, "half")),
     "classes": (Multiclass(bias=1.0), classes),
     "sparse classes": (Multiclass(), lambda rng, n: classes(rng, n, "sparse")),
     "motif": (Motif(4, 1, 2), sequences),
@@ -127,7 +127,7 @@ def test_a_batch_is_the_same_from_its_arrays(name, seed, n):
     for outputs in (Y, None):
         batch = task.prepare(X, outputs)
         again = task.unpack({key: array.copy() for key, array in task.pack(batch).items()})
-        assert (again.n_examples, again.labelled) == (n, outputs is not None)
+        assert (again.n_examples, again.labeled) == (n, outputs is not None)
         for found, wanted in zip(
             task.decode(again, w, Temperature()), task.decode(batch, w, Temperature()), strict=True
         ):
@@ -227,7 +227,7 @@ def test_training_from_files_is_training_in_memory(name, tmp_path):
 
 def test_costs_and_widths_are_chosen_after_preparing(tmp_path):
     data = ShardedData.write(tmp_path, Motif(4, 1), blocks_of(sequences, [10, 10]))
-    found = LatentSSVM(Motif(3, 0, 2), C=0.1, max_rounds=1, init="random", solver="bundle")
+    found = LatentSSVM(Motif(3, 0, 2), C=0.1, max_iter=1, init="random", solver="bundle")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert len(found.fit(data).coef_) == 16
@@ -255,7 +255,7 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
     other = CRF(Multiclass()).fit(X[:, :3], y)
     free = ShardedData.write(tmp_path / "free", model.task_, [(X, None)])
     assert_array_equal(model.predict(free), model.predict(X))
-    for call, told in (
+    for call, reported in (
         (lambda: CRF(Multiclass()).fit(stored, y), "`y` must be None for stored examples"),
         (lambda: CRF(Multiclass()).fit(free), "`X` must be prepared with outputs"),
         (lambda: model.score(free), "`X` must be prepared with outputs"),
@@ -282,7 +282,7 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
         (lambda: ShardedData(tmp_path), "a folder of prepared data"),
         (lambda: ShardedData(3), "the path of a folder"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=reported):
             call()
 
 
@@ -340,7 +340,7 @@ DAMAGE = {
     "code": lambda folder: change_manifest(folder, lambda m: m.update(params={"$object": "os.system", "params": {}})),
     "negative": lambda folder: change_manifest(folder, lambda m: m["shards"][0].update(n_examples=-1)),
     "miscounted": lambda folder: change_manifest(folder, lambda m: m["shards"][0].update(n_examples=1)),
-    "unlabelled": lambda folder: change_manifest(folder, lambda m: m.update(labelled=False)),
+    "unlabeled": lambda folder: change_manifest(folder, lambda m: m.update(labeled=False)),
     "huge labels": lambda folder: change_manifest(folder, lambda m: set_state(m, "labels", list(range(40_000)))),
     "huge states": lambda folder: change_manifest(folder, lambda m: set_state(m, "n_states", 10**9)),
     "hostile label": lambda folder: rewrite(folder, lambda arrays: arrays["truth"].fill(2**40)),
@@ -482,7 +482,7 @@ def test_states_of_stored_data(tmp_path):
     X[np.arange(30), y, 0] += 3.0
     task = LatentMulticlass(n_states=np.int64(3), weights="state", labels=(0, 1))
     data = ShardedData.write(tmp_path / "all", task, [(X, y)], shard_mb=0.001)
-    model = LatentSSVM(task, max_rounds=3)
+    model = LatentSSVM(task, max_iter=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(data)
@@ -507,7 +507,7 @@ def test_predictions_do_not_depend_on_the_number_of_threads(name, tmp_path):
     assert len(data.sizes) > 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = pickle.loads(pickle.dumps(model)).set_params(max_rounds=2).fit(data)
+        model = pickle.loads(pickle.dumps(model)).set_params(max_iter=2).fit(data)
     one, three = (model.set_params(n_jobs=n_jobs).predict(data) for n_jobs in (1, 3))
     assert type(one) is type(three)
     for found, wanted in zip(three, one, strict=True):
@@ -558,9 +558,9 @@ from latentstruct.data.sharded import ShardedData
 
 warnings.simplefilter("ignore")
 data = ShardedData(sys.argv[1], open_mb=2)
-model = CRF(data.task, C=1e-3, max_rounds=2, n_jobs=1)
+model = CRF(data.task, C=1e-3, max_iter=2, n_jobs=1)
 few = data.batches[0].inputs.matrix[:50]
-CRF(Multiclass(), C=1e-3, max_rounds=2, n_jobs=1).fit(few, np.arange(50) % 2)
+CRF(Multiclass(), C=1e-3, max_iter=2, n_jobs=1).fit(few, np.arange(50) % 2)
 model.fit(ShardedData(sys.argv[2]))
 now = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize"))
 limit = 1024 * now + int(sys.argv[3])
@@ -583,8 +583,8 @@ def test_data_need_not_fit_into_memory(tmp_path):
     task = Multiclass()
     data = ShardedData.write(tmp_path / "large", task, blocks, shard_mb=1)
     ShardedData.write(tmp_path / "small", task, [next(blocks())], shard_mb=1)
-    room = data.n_bytes // 3
-    command = [sys.executable, "-c", LIMITED, str(data.folder), str(tmp_path / "small"), str(room)]
+    allowance = data.n_bytes // 3
+    command = [sys.executable, "-c", LIMITED, str(data.folder), str(tmp_path / "small"), str(allowance)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=600)
     assert done.stdout.split("\n")[:2] == [str(len(data)), "more than memory"], done.stderr

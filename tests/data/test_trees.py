@@ -45,7 +45,7 @@ def test_constituents_are_those_of_the_recursion(tree):
 
 @given(trees(most_words=5))
 @settings(max_examples=100, deadline=None)
-def test_without_unary_cycles_labelled_spans_are_unique(tree):
+def test_without_unary_cycles_labeled_spans_are_unique(tree):
     short = without_unary_cycles(tree)
     found = constituents(short)
     assert len(set(found)) == len(found)

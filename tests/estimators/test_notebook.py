@@ -76,7 +76,7 @@ def test_a_fitted_estimator_adds_what_training_reached():
     facts = dict(cells.facts)
     assert facts["objective"] == f"{model.objective_:.6g}"
     assert facts["relative gap"] == f"{model.relative_gap_:.2g} (certified)"
-    assert facts["stopped"].startswith(f"converged after {model.n_rounds_} round")
+    assert facts["stopped"].startswith(f"converged after {model.n_iter_} iteration")
     assert facts["weights"].startswith(str(len(model.coef_)))
     assert "starts" not in facts
     with config_context(display="text"):
@@ -89,12 +89,12 @@ def test_the_table_says_why_a_gap_is_no_certificate():
     latent = dict(fitted_facts(LatentSSVM(states, restarts=2).fit(X, Y)))
     assert "of the last convex problem" in latent["relative gap"]
     assert latent["starts"].startswith("2, objectives ")
-    with pytest.warns(UserWarning, match="max_rounds"):
-        unbounded = StructuralSVM(Multiclass(), solver=Subgradient(max_rounds=1)).fit(X, Y)
+    with pytest.warns(UserWarning, match="max_iter"):
+        unbounded = StructuralSVM(Multiclass(), solver=Subgradient(max_iter=1)).fit(X, Y)
     facts = dict(fitted_facts(unbounded))
     assert facts["lower bound"] == "none"
     assert facts["relative gap"] == "unknown: the solver has no bound"
-    assert facts["stopped"] == "max_rounds after 1 round"
+    assert facts["stopped"] == "max_iter after 1 iteration"
     exact = StructuralSVM(Multiclass()).fit(X, Y)
     exact.certified_ = False
     assert "inference was not exact" in dict(fitted_facts(exact))["relative gap"]
@@ -108,7 +108,7 @@ def test_whatever_the_table_says_is_escaped(reason):
     assert Cells(fitted_table(model)).facts == fitted_facts(model)
 
 
-def test_colours_are_left_to_the_notebook():
+def test_colors_are_left_to_the_notebook():
     table = fitted_table(StructuralSVM(Multiclass()).fit(X, Y))
     assert "color:inherit" in table
     assert "#" not in table

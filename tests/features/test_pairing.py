@@ -61,7 +61,7 @@ def test_a_single_item_has_no_pairs(form):
 
 
 def groups(seed, n_groups, form):
-    """Groups of items around their clusters' centres, which are new in each group."""
+    """Groups of items around their clusters' centers, which are new in each group."""
     rng = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n_groups):

@@ -106,12 +106,12 @@ def test_labels_without_boxes_stay(tmp_path):
 
 @given(annotations(), st.sampled_from([",", "\t"]), st.booleans(), st.booleans())
 def test_tables_are_read_back(tmp_path_factory, written, delimiter, mark, packed):
-    labelled = [one for one in written if one.labels]
+    labeled = [one for one in written if one.labels]
     text = io.StringIO()
     table = csv.writer(text, delimiter=delimiter)
     table.writerow([" File", "x0", "y0", "label", "x1", "y1"])
     expected = []
-    for one in labelled:
+    for one in labeled:
         rows = list(dict.fromkeys(zip(one.box_labels, map(tuple, one.boxes.tolist()), strict=True)))
         for label, (x0, y0, x1, y1) in rows:
             table.writerow([one.file, x0, y0, f" {label} ", x1, y1])

@@ -250,7 +250,7 @@ def test_scores_against_counting(pairs):
     assert scores.n_predicted == sum(len(b) for _, b in lists)
     assert scores.n_correct == sum(taken(b, a) for a, b in lists)
     bare = [([one[1:] for one in a], [one[1:] for one in b]) for a, b in lists]
-    assert scores.unlabelled.n_correct == sum(taken(b, a) for a, b in bare)
+    assert scores.unlabeled.n_correct == sum(taken(b, a) for a, b in bare)
     crossings = [sum(any(s < a < t < b or a < s < b < t for a, b in one) for s, t in other) for one, other in bare]
     assert scores.crossing == pytest.approx(np.mean(crossings))
     assert scores.no_crossing == pytest.approx(np.mean([n == 0 for n in crossings]))
@@ -272,7 +272,7 @@ def test_scores_against_counting(pairs):
 @given(st.lists(trees(st.sampled_from("AB")), min_size=1, max_size=3))
 def test_a_tree_is_like_itself(given_trees):
     scores = parse_scores(given_trees, given_trees)
-    assert scores.n_true == scores.n_predicted == scores.n_correct == scores.unlabelled.n_correct
+    assert scores.n_true == scores.n_predicted == scores.n_correct == scores.unlabeled.n_correct
     assert (scores.complete_match, scores.crossing, scores.tag_accuracy, scores.sentence_f1) == (1.0, 0.0, 1.0, 1.0)
 
 
@@ -285,7 +285,7 @@ def test_scores_of_known_trees():
     with_root = parse_scores([true], [guess], ignored_labels=())
     assert (with_root.n_true, with_root.n_correct) == (5, 3)
     without = parse_scores([true], [guess], ignored_tags=["."])
-    assert (without.n_words, without.tag_accuracy, without.unlabelled.n_correct) == (4, 0.75, 2)
+    assert (without.n_words, without.tag_accuracy, without.unlabeled.n_correct) == (4, 0.75, 2)
     # With the full stop taken out, a bracket that held it ends at the word before.
     late = parse_one("(TOP (S (NP (D the) (N dog)) (VP (V saw) (NP (N cats)) (. .))))")
     assert parse_scores([true], [late]).n_correct == 3
@@ -387,7 +387,7 @@ def test_a_tree_is_parsed_from_a_text(tree):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", ": expected one tree"),
         ("(A (B c)) (D (E f))", ": expected one tree"),
@@ -395,6 +395,6 @@ def test_a_tree_is_parsed_from_a_text(tree):
         (3, "a string"),
     ],
 )
-def test_texts_that_are_no_tree(text, told):
-    with pytest.raises(InputError, match=told):
+def test_texts_that_are_no_tree(text, reported):
+    with pytest.raises(InputError, match=reported):
         parse_tree(text)

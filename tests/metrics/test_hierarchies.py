@@ -83,8 +83,8 @@ def test_training_with_the_costs_of_a_tree():
     # Tennis looks like football as often as like opera: only the costs can tell which mistake is the lesser one.
     rng = np.random.default_rng(0)
     Y = np.array(["football", "tennis", "opera"] * 60)
-    centres = {"football": -1.0, "opera": 1.0}
-    X = np.array([[centres.get(y, 0.0) + 0.7 * rng.normal()] for y in Y])
+    centers = {"football": -1.0, "opera": 1.0}
+    X = np.array([[centers.get(y, 0.0) + 0.7 * rng.normal()] for y in Y])
     equal, tree = (
         StructuralSVM(Multiclass(labels, costs=costs, bias=1.0), C=1.0, tol=1e-5).fit(X, Y)
         for costs in (None, tree_costs(PARENTS, labels))

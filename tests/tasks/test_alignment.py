@@ -408,7 +408,7 @@ def test_the_matrix_and_the_gap_costs_go_in_and_come_out():
         close(task.planes(batch, w, "clamped", HARD).values, scores[1, 1] + scores[0, 2] - 5.0 - 0.5)
 
 
-def test_derived_tracks_follow_the_neighbours():
+def test_derived_tracks_follow_the_neighbors():
     assert set(derived_structure("EEEEEEEEAALL")) == {"H"}
     assert set(derived_structure("VVVVIIIVVV")) == {"E"}
     assert set(derived_structure("GGNNPPGGNN")) == {"L"}
@@ -476,7 +476,7 @@ def test_training_finds_the_groups_that_were_planted(mode, tmp_path):
 def test_slack_rescaling_trains():
     X, Y = planted_pairs(12, 0, size=15)
     task = Alignment(mode="global", alphabet="ACDEFG", tolerance=0)
-    model = StructuralSVM(task, C=10.0, rescaling="slack", tol=0.05, max_rounds=1000).fit(X, Y)
+    model = StructuralSVM(task, C=10.0, rescaling="slack", tol=0.05, max_iter=1000).fit(X, Y)
     untrained = model.task_.loss(Y, model.task_.align(X, np.zeros(model.task_.n_features)))
     assert model.loss(X, Y).mean() < 0.5 * untrained.mean()
 

@@ -25,7 +25,7 @@ FORMS = ("dense", "indicators", "csr")
 
 
 def partition_of(n_items, edges):
-    """Component numbers by first appearance, by relabelling until nothing changes."""
+    """Component numbers by first appearance, by relabeling until nothing changes."""
     labels = list(range(n_items))
     for i, j in edges:
         old, new = max(labels[i], labels[j]), min(labels[i], labels[j])
@@ -189,7 +189,7 @@ def test_loss_is_zero_only_for_the_right_clusters(truth, data, penalty):
     n_items = len(truth)
     predicted = data.draw(st.lists(st.integers(0, 3), min_size=n_items, max_size=n_items))
     task = Coreference(penalty)
-    batch_latents = task.random_latents(labelled_batch(task, predicted), np.random.default_rng(0))
+    batch_latents = task.random_latents(labeled_batch(task, predicted), np.random.default_rng(0))
     for forests in (None, batch_latents):
         loss = task.loss([truth], [predicted], forests)
         assert loss.shape == (1,)
@@ -199,7 +199,7 @@ def test_loss_is_zero_only_for_the_right_clusters(truth, data, penalty):
     np.testing.assert_allclose(task.loss([truth], [predicted], batch_latents), expected)
 
 
-def labelled_batch(task, *Y):
+def labeled_batch(task, *Y):
     X = [np.ones((len(y) * (len(y) - 1) // 2, 2)) for y in Y]
     task.learn(X, Y)
     return task.prepare(X, Y)
@@ -252,7 +252,7 @@ def test_completions():
 
 def test_first_latents_are_chronological():
     task = Coreference()
-    batch = labelled_batch(task, ["a", "b", "a", "a", "b", "c"], ["x"])
+    batch = labeled_batch(task, ["a", "b", "a", "a", "b", "c"], ["x"])
     first, single = task.initial_latents(batch, np.random.default_rng(0), 0)
     assert first.tolist() == [[0, 2], [1, 4], [2, 3]]
     assert single.shape == (0, 2)
@@ -260,7 +260,7 @@ def test_first_latents_are_chronological():
 
 def test_random_trees_are_uniform():
     task = Coreference()
-    batch = labelled_batch(task, [5, 5, 5, 5])
+    batch = labeled_batch(task, [5, 5, 5, 5])
     rng = np.random.default_rng(1)
     counts = {}
     for _ in range(3200):
@@ -274,7 +274,7 @@ def test_random_trees_are_uniform():
 
 def test_wrong_forests_are_refused():
     task = Coreference()
-    batch = labelled_batch(task, ["a", "a", "a", "b"])
+    batch = labeled_batch(task, ["a", "a", "a", "b"])
     wrong = {
         r"`latents\[0\]` must be edges between items of the same cluster": [[0, 1], [0, 3]],
         r"`latents\[0\]` must be 2 edges, a spanning tree of each cluster": [[0, 1]],

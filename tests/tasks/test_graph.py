@@ -199,7 +199,7 @@ def test_graphs_are_the_enumeration(kind, shared, edge_features):
 def test_any_graph_is_the_enumeration(seed, kind, shared, share, temperature, scale, **options):
     rng, graphs, truth = random_data(seed, kind, shared, share, **options)
     task, batch, _ = learned(graphs, truth, shared=shared)
-    assert task.latent == batch.half_labelled == any(UNKNOWN in y for y in truth)
+    assert task.latent == batch.half_labeled == any(UNKNOWN in y for y in truth)
     listed = list_assignments(graphs, truth, STATES, shared, hamming)
     w = scale * rng.normal(size=task.n_features)
     compare(task, batch, listed, w, temperature)
@@ -212,14 +212,14 @@ def test_prediction_maximises_outputs_and_sums_out_hidden_types_only(seed, kind,
     task, batch, _ = learned(graphs, truth)
     roles = task.roles(graphs)
     outputs = [graph.node_types != "h" for graph in graphs]
-    assert [(r == "maximised").tolist() for r in roles] == [o.tolist() for o in outputs]
+    assert [(r == "maximized").tolist() for r in roles] == [o.tolist() for o in outputs]
     assert [(r == "summed out").tolist() for r in roles] == [(~o).tolist() for o in outputs]
     listed = list_assignments(graphs, truth, STATES, True, hamming, outputs)
     w = rng.normal(size=task.n_features)
     pooled = [reference.pool(example, w, "free", 0.0, latent) for example in listed]
     close(task.planes(task.prepare(graphs), w, "free", Temperature(0.0, latent)).values, [p.value for p in pooled])
-    for asked in (batch, task.prepare(graphs)):
-        decoded = task.decode(asked, w, Temperature(0.5, latent))
+    for requested in (batch, task.prepare(graphs)):
+        decoded = task.decode(requested, w, Temperature(0.5, latent))
         close([prediction.score for prediction in decoded], [p.value for p in pooled])
         for graph, example, p, found, is_output in zip(graphs, listed, pooled, decoded, outputs, strict=True):
             best = example.items[int(p.shares.argmax())]
@@ -464,13 +464,13 @@ def test_weights_of_nodes_and_edges_of_their_own():
 # ---- grids -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", [4, 8])
+@pytest.mark.parametrize("neighbors", [4, 8])
 @pytest.mark.parametrize("shape", [(3, 4), (1, 3), (3, 1), (1, 1), (0, 2)])
-def test_grids_join_neighbours_once(neighbours, shape):
+def test_grids_join_neighbors_once(neighbors, shape):
     height, width = shape
-    edges, directions = grid_edges(height, width, neighbours)
+    edges, directions = grid_edges(height, width, neighbors)
     cells = list(product(range(height), range(width)))
-    reach = 1 if neighbours == 4 else 2
+    reach = 1 if neighbors == 4 else 2
     wanted = {
         (i, j)
         for i, (a, b) in enumerate(cells)
@@ -523,7 +523,7 @@ def test_completions_agree_with_what_is_known(seed, kind, share):
 
 
 def test_first_latents_follow_the_known_labels():
-    """A feature that gives the label away completes the unknown ones rightly from the first round on."""
+    """A feature that gives the label away completes the unknown ones rightly from the first iteration on."""
     rng = np.random.default_rng(0)
     full = [rng.integers(0, 3, 12) for _ in range(10)]
     X = [grid_graph(np.eye(3)[y].reshape(3, 4, 3)) for y in full]
@@ -792,7 +792,7 @@ GOOD_Y = ["x", "y", "x"]
         ([NODES], [GOOD_Y], {}, r"`X\[0\]` must be a GraphInput, a tuple"),
         ([(NODES,)], [GOOD_Y], {}, r"`X\[0\]` must be a GraphInput, a tuple"),
         ([{"features": NODES}], [GOOD_Y], {}, r"`X\[0\]` must be a dict with the keys features and edges, and"),
-        ([{"features": NODES, "edges": [], "colour": 1}], [GOOD_Y], {}, "'colour'"),
+        ([{"features": NODES, "edges": [], "color": 1}], [GOOD_Y], {}, "'color'"),
         ([], [], {}, "`X` must be at least one example, got none"),
         ([GOOD], [GOOD_Y] * 2, {}, "`Y` must be a sequence of 1 outputs, got 2 outputs"),
         ([GOOD], [GOOD_Y[:2]], {}, r"`Y\[0\]` must be 3 labels, one per node"),
@@ -940,8 +940,8 @@ def test_types_that_are_not_there_cannot_be_read():
     [
         ({"features": np.ones((2, 2))}, r"`features` must be an array of shape \(H, W, d\)"),
         ({"features": np.ones((2, 2)), "shape": (2, 2)}, "`features` must be a matrix with 4 rows, one per cell in"),
-        ({"features": np.ones((2, 2, 1)), "neighbours": 6}, "`neighbours` must be 4 or 8, got 6"),
-        ({"features": np.ones((2, 2, 1)), "edge_types": "colour"}, "got 'colour'"),
+        ({"features": np.ones((2, 2, 1)), "neighbors": 6}, "`neighbors` must be 4 or 8, got 6"),
+        ({"features": np.ones((2, 2, 1)), "edge_types": "color"}, "got 'color'"),
     ],
 )
 def test_grids_that_do_not_fit_are_refused(arguments, message):

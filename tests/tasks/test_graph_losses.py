@@ -276,7 +276,7 @@ def test_hidden_loss_is_saved(tmp_path):
 
 
 def hidden_chain(n=12, seed=0):
-    """Chains of outputs and hidden nodes in turn; the features of a hidden node tell its neighbours' label."""
+    """Chains of outputs and hidden nodes in turn; the features of a hidden node tell its neighbors' label."""
     rng = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n):

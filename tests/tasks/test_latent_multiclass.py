@@ -141,9 +141,9 @@ def test_starts_fit_and_differ(kind):
 
 def test_clusters_within_classes_are_the_start_of_a_mixture():
     rng = np.random.default_rng(0)
-    centres = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+    centers = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
     part = rng.integers(0, 4, 60)
-    X, y = centres[part] + rng.normal(size=(60, 2)), np.isin(part, [1, 2]).astype(int)
+    X, y = centers[part] + rng.normal(size=(60, 2)), np.isin(part, [1, 2]).astype(int)
     task = LatentMulticlass(n_states=2, weights="state", bias=1.0)
     task.learn(X, y)
     states = np.array(task.initial_latents(task.prepare(X, y), rng, 0))

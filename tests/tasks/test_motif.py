@@ -98,11 +98,11 @@ def test_motif_is_the_enumeration(problem, output, latent):
 def test_predictions_and_scores_are_the_enumerations(problem, latent):
     width, order, strands, X, Y, w, _ = problem
     task, batch = prepared(width, order, strands, X, Y)
-    unlabelled = task.prepare(X)
-    assert batch.labelled
-    assert not unlabelled.labelled
-    found = task.decode(unlabelled, w, Temperature(0.0, latent))
-    by_window, discriminants = task.window_scores(unlabelled, w), task.scores(unlabelled, w)
+    unlabeled = task.prepare(X)
+    assert batch.labeled
+    assert not unlabeled.labeled
+    found = task.decode(unlabeled, w, Temperature(0.0, latent))
+    by_window, discriminants = task.window_scores(unlabeled, w), task.scores(unlabeled, w)
     for i, listed in enumerate(list_windows(X, Y, width, order, strands)):
         scores = listed.features @ w
         close(found[i].score, reference.pool(listed, w, "free", 0.0, latent).value)

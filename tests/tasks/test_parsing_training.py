@@ -214,7 +214,7 @@ def test_latents_that_do_not_fit_are_refused():
         StructuralSVM(Parsing(), C=10.0),
         StructuralSVM(Parsing("spans", loss="f1"), C=10.0),
         CRF(Parsing("spans"), C=10.0),
-        LatentSSVM(Parsing(splits=2), C=10.0, max_rounds=10, restarts=1),
+        LatentSSVM(Parsing(splits=2), C=10.0, max_iter=10, restarts=1),
         HiddenCRF(Parsing(splits=2), C=10.0, restarts=1),
     ],
     ids=lambda model: type(model).__name__ + repr(model.task),
@@ -237,7 +237,7 @@ def test_training_finds_the_trees_and_keeps_them(model, tmp_path):
 def test_slack_rescaling_trains():
     X, Y = SENTENCES[:4] + SENTENCES[5:], BANK[:4] + BANK[5:]
     for task in (Parsing(), Parsing("spans", loss="f1")):
-        model = StructuralSVM(task, C=10.0, rescaling="slack", max_rounds=1000).fit(X, Y)
+        model = StructuralSVM(task, C=10.0, rescaling="slack", max_iter=1000).fit(X, Y)
         assert model.predict(X) == Y
 
 

@@ -608,7 +608,7 @@ def test_settings_are_chosen_by_validation_and_not_by_test():
 
 
 def test_precision_experiment_on_made_up_queries(tmp_path, monkeypatch):
-    # So few queries can be told apart, which takes long at the C of the real ones.
+    # So few queries are separable, which takes long at the C of the real ones.
     monkeypatch.setattr(lssvm_precision, "REFERENCE", 10.0)
     monkeypatch.setattr(lssvm_precision, "QUICK_STRENGTHS", (1.0, 10.0))
     rng = np.random.default_rng(0)
@@ -648,9 +648,9 @@ def test_latent_training_improves_on_its_start_on_real_queries():
 
 @pytest.mark.data
 @needs_data
-def test_rounds_experiment_stays_within_the_papers_fifty_rounds(monkeypatch):
+def test_rounds_experiment_stays_within_the_papers_fifty_iterations(monkeypatch):
     monkeypatch.setattr(lssvm_iterations, "QUICK_STRENGTHS", (0.01,))
     findings = run_experiment("lssvm-iterations", quick=True, say=lambda line: None)
-    rounds = [value for row in findings.tables[0].rows for value in row[1:]]
-    assert len(rounds) == 3
-    assert all(2 <= value <= 50 for value in rounds)
+    iterations = [value for row in findings.tables[0].rows for value in row[1:]]
+    assert len(iterations) == 3
+    assert all(2 <= value <= 50 for value in iterations)

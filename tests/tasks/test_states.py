@@ -179,7 +179,7 @@ def trained(seed, zeroed=0.5, bias=1.0, n=12, kind=LatentSSVM, n_states=5):
     X, Y = rng.normal(size=(n, n_states, D)), [LABELS[i % S] for i in range(n)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = kind(LatentMulticlass(weights="state", bias=bias), C=0.1, solver="subgradient", max_rounds=1).fit(X, Y)
+        model = kind(LatentMulticlass(weights="state", bias=bias), C=0.1, solver="subgradient", max_iter=1).fit(X, Y)
     by_state = rng.normal(size=(D + bool(bias), S, n_states)) * (rng.random((S, n_states)) >= zeroed)
     model.coef_ = by_state.ravel()
     return rng, model, X, Y, np.sqrt((by_state**2).sum(axis=0))
@@ -258,7 +258,7 @@ def test_pruned_models_are_saved_pruned_and_trained_again(tmp_path):
     assert ((pruned.task_.vector_of_ == -2) <= (twice.task_.vector_of_ == -2)).all()
     assert ((pruned.task_.vector_of_ == -1) == (twice.task_.vector_of_ == -1)).all()
     table = pruned.task_.vector_of_.copy()
-    trained_again = pruned.set_params(solver="auto", max_rounds=None, C=1.0).fit(X, Y)
+    trained_again = pruned.set_params(solver="auto", max_iter=None, C=1.0).fit(X, Y)
     np.testing.assert_array_equal(trained_again.task_.vector_of_, table)
     assert len(trained_again.coef_) == int((table >= 0).sum()) * (D + 1)
     listed = table != -2
@@ -464,10 +464,8 @@ def test_strengths_first_latents_and_the_end_are_the_users():
     assert path.strengths.tolist() == [1.0, 2.0]
     alone = LatentSSVM(task, C=1.0, regularizer=GroupNorm("states", 1.0), solver=quick).fit(X, Y, H=first)
     close(path.coefs[0], alone.coef_)
-    solved = groupnorm_path(
-        task, X, Y, 1.0, [2.0], solver=Proximal(smoothing=(), max_rounds=500), groups="shared_states"
-    )
-    assert solved.model(0).solver.max_rounds == 500
+    solved = groupnorm_path(task, X, Y, 1.0, [2.0], solver=Proximal(smoothing=(), max_iter=500), groups="shared_states")
+    assert solved.model(0).solver.max_iter == 500
     assert solved.model(0).regularizer.groups == "shared_states"
 
 
@@ -521,11 +519,11 @@ def test_solvers_of_a_path_have_names_too():
 
 
 class Interrupting(Proximal):
-    """Is interrupted in the second round where the norm is strong."""
+    """Is interrupted in the second iteration where the norm is strong."""
 
     def minimize(self, objective, w0=None, *, state=None, callback=None, checkpointer=None):
         def interrupt(line):
-            if objective.regularizer.weights_[0] >= 1.0 and line.round == 2:
+            if objective.regularizer.weights_[0] >= 1.0 and line.iteration == 2:
                 raise KeyboardInterrupt
             return callback is not None and callback(line)
 

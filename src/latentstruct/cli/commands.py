@@ -95,7 +95,7 @@ def common(
     """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables.
 
     Every command can take its options from a TOML file, named by --config: a key is a long option without dashes
-    (max-rounds = 5, C = 0.1, shape = false) or an argument (data = "train.txt"). Keys at the top of the file are for
+    (max-iter = 5, C = 0.1, shape = false) or an argument (data = "train.txt"). Keys at the top of the file are for
     the command that reads it; a file for several commands has tables such as [train], [train.chain] and [predict], of
     which the longest name wins. The command line wins over the file; --save-config writes one.
 

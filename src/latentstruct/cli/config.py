@@ -1,6 +1,6 @@
 """Options in files: `--config` reads them, `--save-config` writes those of a run.
 
-A key is a long option without its dashes, or an argument: `max-rounds = 5`, `C = 0.1`, `shape = false`,
+A key is a long option without its dashes, or an argument: `max-iter = 5`, `C = 0.1`, `shape = false`,
 `data = "train.txt"`. Keys at the top of the file are for the command that reads it; those in a table such as `[train]`
 or `[train.chain]` are for the commands of that name, and the longer name wins. The command line wins over the file.
 """
@@ -20,7 +20,7 @@ from latentstruct.persistence.atomic_files import write_output
 SUFFIX = ".toml"
 MAX_BYTES, MAX_DOTS, MAX_DEPTH = 2**18, 200, 10
 SIGNATURE = "# Run again: latentstruct"
-EXAMPLE = 'lines such as max-rounds = 5 and data = "train.txt"'
+EXAMPLE = 'lines such as max-iter = 5 and data = "train.txt"'
 
 
 def read_options(path: Path, words: Sequence[str], root: Any) -> dict[str, Any]:

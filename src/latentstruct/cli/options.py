@@ -104,7 +104,7 @@ class TrainOptions(RunOptions):
         "Relative gap to certify; latent: stop when an iteration lowers the objective by a smaller fraction.",
         shown="0.001, differs for some solvers",
     )
-    max_rounds: int | None = option(None, "Maximum number of iterations per start.", shown="chosen by the solver")
+    max_iter: int | None = option(None, "Maximum number of iterations per start.", shown="chosen by the solver")
     max_seconds: float | None = option(None, "Time limit in seconds, checked between iterations.", shown="no limit")
     valid: str | None = option(None, "Held-out data to evaluate on afterwards.", metavar="FILE")
     report: Path | None = option(
@@ -132,7 +132,7 @@ class TrainOptions(RunOptions):
         check_one_stream(**{name: getattr(self, name) for name in self.files})
         if self.C is not None and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
-        for name in ("tol", "max_rounds", "max_seconds"):
+        for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(name, value, "a number above 0")
@@ -154,7 +154,7 @@ class TrainOptions(RunOptions):
         """Return an untrained estimator with the limits of the training; what is None keeps its default."""
         from latentstruct import estimators
 
-        limits = {"C": self.C, "tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        limits = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
         wanted = {name: value for name, value in {**limits, **parameters}.items() if value is not None}
         return getattr(estimators, estimator)(task, **wanted)
 

@@ -40,7 +40,7 @@ class PrepareOptions:
         metavar="MODEL",
         sets="model",
     )
-    unlabelled: bool = option(False, "With --like: leave labels out, which DATA may lack.")
+    unlabeled: bool = option(False, "With --like: leave labels out, which DATA may lack.")
     shard_mb: float = option(16.0, "Size of a file of the folder in megabytes.", min=0.1)
     quiet: bool = quiet_option()
     json: bool = json_option()
@@ -51,8 +51,8 @@ class PrepareOptions:
         from latentstruct.data.shard_writing import folder_to_write
         from latentstruct.io.blocks import refuse_stream
 
-        if self.unlabelled and self.like is None:
-            raise InputError("like", NOTHING, "given with `unlabelled`")
+        if self.unlabeled and self.like is None:
+            raise InputError("like", NOTHING, "given with `unlabeled`")
         files = {name: getattr(self, name) for name in self.files if getattr(self, name) is not None}
         refuse_prepared(**files)
         for file in files.values():
@@ -108,7 +108,7 @@ def _refuse_other_options(options: PrepareOptions, model: Trained, settled: Mapp
 def unknown_to(model: Trained, where: str, label: Any, mark: str | None = None) -> FormatError:
     """Return the error of a label that a model does not know; `mark` marks unknown labels."""
     marked = "" if mark is None else f" or {mark!r}"
-    hint = "Correct it, leave labels out with `unlabelled`, or evaluate on the plain file with --allow-unknown."
+    hint = "Correct it, leave labels out with `unlabeled`, or evaluate on the plain file with --allow-unknown."
     return FormatError(where, label, f"a label of {model.path} ({list_labels(model.labels)}){marked}", hint)
 
 
@@ -149,8 +149,8 @@ def damaged_data(folder: str, why: str) -> FormatError:
 
 def require_labels(data: "ShardedData") -> None:
     """Raise if prepared data have no labels."""
-    if not data.labelled:
-        hint = "The data were prepared with --unlabelled."
+    if not data.labeled:
+        hint = "The data were prepared with --unlabeled."
         raise InputError("data", str(data.folder), "prepared data with labels", hint)
 
 
@@ -166,10 +166,10 @@ def load_prepared(kind: KindSpec, options: ConvexOptions, progress: Progress) ->
     return Loaded(data, None, estimator, prepared.sizes, prepared.record, task.n_inputs_, labels)
 
 
-def open_for(model: Trained, kind: KindSpec, folder: str, labelled: bool = True) -> "ShardedData":
+def open_for(model: Trained, kind: KindSpec, folder: str, labeled: bool = True) -> "ShardedData":
     """Open prepared data for a trained model, or raise if they were not prepared with its features and labels.
 
-    If `labelled`, the data must have labels to compare predictions with.
+    If `labeled`, the data must have labels to compare predictions with.
     """
     from latentstruct.core.validation import copied
     from latentstruct.estimators.stored import adopt
@@ -181,7 +181,7 @@ def open_for(model: Trained, kind: KindSpec, folder: str, labelled: bool = True)
     if alike != model.record or task.learned_state() != model.estimator.task_.learned_state():
         expected = f"data prepared with the features and labels of {model.path}"
         raise InputError("data", folder, expected, f"Prepare the data again with --like {model.path}.")
-    if labelled:
+    if labeled:
         require_labels(prepared.data)
     return prepared.data
 
@@ -203,7 +203,7 @@ def describe_prepared(data: "ShardedData") -> dict[str, Any]:
         **({"n_weights": data.task.n_features} if counted else {}),
         "n_files": len(data.sizes),
         "bytes": data.n_bytes,
-        "labelled": data.labelled,
+        "labeled": data.labeled,
         "digest": data.digest,
     }
 
@@ -219,7 +219,7 @@ def show_prepared(data: "ShardedData", json: bool) -> None:
             ("data", f"{result['data']} ({result['kind'] or 'no kind'}, {result['task']})"),
             ("sizes", sizes_in_words(result)),
             ("on disk", f"{result['bytes'] / 2**20:.1f} MB"),
-            ("outputs", "known" if result["labelled"] else "not known"),
+            ("outputs", "known" if result["labeled"] else "not known"),
             ("checksum", result["digest"]),
         ]
     )

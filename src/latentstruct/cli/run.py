@@ -163,7 +163,7 @@ def describe_fit(estimator: Any) -> dict[str, Any]:
         "relative_gap": estimator.relative_gap_,
         "certified": estimator.certified_,
         "oracle_calls": estimator.n_oracle_calls_,
-        "rounds": estimator.n_rounds_,
+        "iterations": estimator.n_iter_,
         "stop_reason": estimator.stop_reason_,
         "latent": estimator.task_.latent,
         "restart_objectives": list(estimator.restart_objectives_),

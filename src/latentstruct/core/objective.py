@@ -123,7 +123,7 @@ def build_objective(
     rescaling: Rescaling = "margin",
     regularizer: Regularizer | None = None,
 ) -> Objective:
-    """Compose the objective of a task on a labelled batch.
+    """Compose the objective of a task on a labeled batch.
 
     Parameters
     ----------

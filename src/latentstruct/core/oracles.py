@@ -236,7 +236,7 @@ class TaskOracle(BaseOracle):
     @property
     def _floored(self) -> bool:
         """Whether the true output is known and may be better than an inexact result."""
-        return self._hard and self.mode != "clamped" and self.batch.labelled and not self.task.tags.above_truth
+        return self._hard and self.mode != "clamped" and self.batch.labeled and not self.task.tags.above_truth
 
     def _planes(self, w: Vector, rows: Indices | None, chunks: Chunks = ONE_CHUNK) -> Planes:
         """Query the task; replace inexact planes by that of the true output if it is higher."""

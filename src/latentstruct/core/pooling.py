@@ -25,7 +25,7 @@ from latentstruct.planes.plane import Plane, Planes, Slopes, checked_planes
 
 def require_labels(batch: Batch, mode: str) -> None:
     """Raise if a mode that needs the true outputs is used with a batch without them."""
-    if mode != "free" and not batch.labelled:
+    if mode != "free" and not batch.labeled:
         raise InputError("mode", mode, "'free' for a batch without true outputs", "Prepare the batch with `Y`.")
 
 

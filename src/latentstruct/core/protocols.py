@@ -57,7 +57,7 @@ class Batch(Protocol):
         """Number of examples."""
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the true outputs are known."""
 
 
@@ -376,7 +376,7 @@ class LatentTask(Task[B], Protocol[B]):
     """Further interface of tasks with ``latent = True``: the completions (y_i, h) of known outputs."""
 
     def complete(self, batch: B, w: Vector) -> Sequence[Any]:
-        """Return argmax_h s(y_i, h) per example of a labelled batch."""
+        """Return argmax_h s(y_i, h) per example of a labeled batch."""
 
     def completion_planes(self, batch: B, latents: Sequence[Any]) -> Planes:
         """Return the planes φ(x_i, y_i, h_i)·w of given latents; raise InputError if one is not compatible with y_i.
@@ -419,7 +419,7 @@ class LatentSites:
 class LatentLossTask(LatentTask[B], Protocol[B]):
     """Further interface of tasks whose loss Δ(y, h, ŷ, ĥ) compares latents too, for `ModLat`.
 
-    P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
+    P is a distribution over the states of the sites of a labeled batch, in the order of `latent_sites`. A task may
     also define ``plane_losses(batch)``, which returns the current losses of planes found with other losses: then
     planes are kept while P changes.
     """
@@ -443,7 +443,7 @@ class LatentLossTask(LatentTask[B], Protocol[B]):
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)] at fixed w: values (n,), derivatives by P (M,)."""
 
     def latent_losses(self, batch: B, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
-        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
+        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labeled batch whose latents are known."""
 
     def point_distribution(self, batch: B, latents: Sequence[Any]) -> Vector:
         """Return the distribution concentrated on the given latents, for `IterativeLSVM`."""
@@ -596,7 +596,7 @@ class Regularizer(Protocol):
 
 
 @dataclass(frozen=True)
-class Round:
+class Iteration:
     """One entry of a solver's history.
 
     `objective` and `gap` are those of the best weights so far. They are marked as an estimate while the solver has
@@ -604,7 +604,7 @@ class Round:
 
     Attributes
     ----------
-    round : int
+    iteration : int
         Number of the iteration within its start, from 1.
     objective, lower_bound, gap : float
         The objective, its lower bound (−inf if the solver has none), and their difference.
@@ -623,7 +623,7 @@ class Round:
         Validation score of `w`, in iterations after which `EarlyStopping` evaluated it. Passed to callbacks only.
     """
 
-    round: int
+    iteration: int
     objective: float
     lower_bound: float
     gap: float
@@ -635,8 +635,8 @@ class Round:
     validation_score: float | None = field(default=None, compare=False)
 
 
-ROUND_COLUMNS = tuple(one for one in fields(Round) if one.compare)
-"""Fields of a `Round` that are kept in a history and in files."""
+ITERATION_COLUMNS = tuple(one for one in fields(Iteration) if one.compare)
+"""Fields of an `Iteration` that are kept in a history and in files."""
 
 
 @dataclass
@@ -655,15 +655,15 @@ class Result:
         over outputs or latents were approximated, it is an estimate. Never above the objective.
     oracle_calls : int
         Number of examples queried at the augmented oracle.
-    n_rounds : int
+    n_iter : int
         Number of iterations.
     reason : str
-        Why it stopped: "converged" (the gap met the tolerance, which is a proof only if certified), "max_rounds",
+        Why it stopped: "converged" (the gap met the tolerance, which is a proof only if certified), "max_iter",
         "max_seconds", "stalled", "interrupted", "callback", "early_stopping".
     certified : bool
         Whether the minimum lies between bound and objective: the problem is convex, the objective was found by exact
         inference, and the bound by planes that are all below.
-    history : list of Round
+    history : list of Iteration
         One entry per iteration.
     state : object
         State from which a later call can continue.
@@ -675,10 +675,10 @@ class Result:
     objective: float
     lower_bound: float
     oracle_calls: int
-    n_rounds: int
+    n_iter: int
     reason: str
     certified: bool
-    history: list[Round]
+    history: list[Iteration]
     state: Any = field(default=None, metadata={"context": True})
     start_objectives: list[float] = field(default_factory=list)
 
@@ -690,7 +690,7 @@ class Result:
         return self.objective - self.lower_bound
 
 
-Callback = Callable[[Round], bool | str | None]
+Callback = Callable[[Iteration], bool | str | None]
 """Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
 If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration

@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
     task: str
     params: Any
     state: Any
-    labelled: bool
+    labeled: bool
     shards: list[Shard]
     extra: Any = None
 

@@ -37,7 +37,7 @@ class Tree(NamedTuple):
 
 
 class Constituent(NamedTuple):
-    """A labelled span: the words start … end − 1, counted from 0."""
+    """A labeled span: the words start … end − 1, counted from 0."""
 
     label: str
     start: int
@@ -118,7 +118,7 @@ def tagged_words(tree: Tree) -> list[tuple[str, str]]:
 
 
 def constituents(tree: Tree) -> list[Constituent]:
-    """Return the labelled spans of all nodes but preterminals and artificial ones, in preorder, the root included."""
+    """Return the labeled spans of all nodes but preterminals and artificial ones, in preorder, the root included."""
     found: list[Constituent] = []
     position = 0
     # A number on the stack is the index of the constituent that ends here.

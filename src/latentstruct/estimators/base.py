@@ -46,7 +46,7 @@ from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.metadata import MetadataRequests
 from latentstruct.estimators.notebook import FittedRepr
 from latentstruct.estimators.predicting import Predicting, check_weights, require_outputs
-from latentstruct.estimators.reports import RoundPrinter, begin_callback, warn_about_training
+from latentstruct.estimators.reports import IterationPrinter, begin_callback, warn_about_training
 from latentstruct.estimators.rows import are_rows, as_classes, as_rows, check_feature_names
 from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
@@ -62,7 +62,7 @@ from latentstruct.tasks.inputs import check_matrix
 
 # Parameters that change nothing in the planes of single examples.
 STATE_FREE = (
-    *("C", "solver", "tol", "max_rounds", "max_seconds", "warm_start", "verbose"),
+    *("C", "solver", "tol", "max_iter", "max_seconds", "warm_start", "verbose"),
     *("n_jobs", "executor", "cache_mb"),
 )
 Compose = Callable[[BaseTask, Any, Vector], Any]
@@ -122,11 +122,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     certified_ : bool
         Whether the minimum is proven to lie between both: the objective is convex, inference at w was exact, and the
         bound follows from planes below the objective.
-    n_rounds_, n_oracle_calls_ : int
+    n_iter_, n_oracle_calls_ : int
         Number of iterations of the solver, and of calls of the augmented oracle for one example.
     stop_reason_ : str
         Why training stopped.
-    history_ : list of Round
+    history_ : list of Iteration
         One entry per iteration.
     validation_scores_ : list of (int, float)
         Iteration, counted within its start, and validation score of each evaluation by `EarlyStopping`; empty without
@@ -148,7 +148,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     restarts: int | None = None
     random_state: int | None = 0
     tol: float | None
-    max_rounds: int | None
+    max_iter: int | None
     max_seconds: float | None
     warm_start: bool
     verbose: bool
@@ -165,7 +165,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         "restarts": integer(1) | None,
         "random_state": integer(0) | None,
         "tol": real(0.0, closed="right") | None,
-        "max_rounds": real(0.0, closed="right") | None,
+        "max_iter": real(0.0, closed="right") | None,
         "max_seconds": real(0.0, closed="right") | None,
         "warm_start": boolean,
         "n_jobs": N_JOBS,
@@ -223,7 +223,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
     def _solver(self, objective: Objective) -> BaseSolver:
-        limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        limits = {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
         return select_solver(self.solver, objective, self.restarts, self.cache_mb, **limits)
 
     def _starts(self, task: BaseTask, data: DataPlacement, H: Any, objective: Objective, compose: Compose) -> Starts:
@@ -280,8 +280,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         sample_weight : array of shape (n,), optional
             Factors of C for the examples.
         callback : callable, optional
-            Called with a `Round` after each iteration. If it returns True, training stops and the best weights so far
-            are kept.
+            Called with an `Iteration` after each iteration. If it returns True, training stops and the best weights so
+            far are kept.
         H : sequence of length n, optional
             Initial latent values, for training by CCCP; further restarts follow `init`.
         coef_init : array of shape (d,), optional
@@ -386,7 +386,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     def _callback(self, given: FitInputs) -> Callback | None:
         """Return what is called after each iteration: the user's callback, else one that prints if `verbose`."""
-        return RoundPrinter() if given.callback is None and self.verbose else given.callback
+        return IterationPrinter() if given.callback is None and self.verbose else given.callback
 
     def _model_at(self, task: BaseTask, batch: Batch | Shards, w: Vector) -> Self:
         """Return a fitted model with the weights that training has reached so far."""
@@ -432,7 +432,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         self.objective_, self.lower_bound_, self.gap_ = result.objective, result.lower_bound, result.gap
         self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12 * min(1.0, float(self.C)))
         self.certified_ = result.certified
-        self.n_rounds_, self.n_oracle_calls_ = result.n_rounds, result.oracle_calls
+        self.n_iter_, self.n_oracle_calls_ = result.n_iter, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
         self.restart_objectives_ = result.start_objectives or [result.objective]
         self.validation_scores_ = []
@@ -455,7 +455,7 @@ class RegularizedEstimator(BaseStructuredEstimator):
     C: float = 1.0
     solver: str | BaseSolver | None = "auto"
     tol: float | None = None
-    max_rounds: int | None = None
+    max_iter: int | None = None
     max_seconds: float | None = None
     warm_start: bool = False
     verbose: bool = False

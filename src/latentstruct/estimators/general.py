@@ -34,7 +34,7 @@ class StructuredEstimator(RegularizedEstimator):
         lbfgs and proximal.
     init, restarts, random_state
         Where training with latent variables begins; see `LatentSSVM`.
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override the solver's own.
     warm_start : bool, default=False
         Start from the previous fit.

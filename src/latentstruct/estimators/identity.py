@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Identity = dict[str, dict[str, str]]
 # Parameters of estimators that do not change the weights which training goes through, or are parameters of the solver.
 FREE = ("n_jobs", "executor", "verbose", "warm_start")
-OF_THE_SOLVER = ("task", "solver", "tol", "max_rounds", "max_seconds", "restarts", "cache_mb")
+OF_THE_SOLVER = ("task", "solver", "tol", "max_iter", "max_seconds", "restarts", "cache_mb")
 
 
 def training_identity(

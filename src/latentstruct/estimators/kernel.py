@@ -138,7 +138,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     max_basis : int, optional
         Most coordinates, and so rows in the solution; the objective is then that of the best weights that these rows
         span, found in memory n · max_basis.
-    solver, tol, max_rounds, max_seconds
+    solver, tol, max_iter, max_seconds
         As in `StructuralSVM`. Sampled cuts are a solver of their own (`solver` must stay "auto"); their tol is 0.01 by
         default, and their gap an estimate.
     init, restarts, random_state
@@ -218,7 +218,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     restarts: int | None = None
     random_state: int | None = 0
     tol: float | None = None
-    max_rounds: int | None = None
+    max_iter: int | None = None
     max_seconds: float | None = None
     verbose: bool = False
 
@@ -350,7 +350,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             float(task.bias) ** 2 if biased else 0.0,
             random_state=self.random_state,
         )
-        limits = {"tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        limits = {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
         callback = self._callback(given)
         if task.latent:

@@ -40,7 +40,7 @@ class MinEntropySSVM(LatentEstimator):
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` with outputs pooled softly at a temperature that is lowered bit by bit. The objective is no
         difference of convex functions, so only it and "subgradient" serve.
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override the solver's own.
     warm_start : bool, default=False
         Start from the weights of the previous fit.

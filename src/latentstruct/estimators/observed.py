@@ -30,7 +30,7 @@ class StructuralSVM(RegularizedEstimator):
         Slack rescaling is C Σ_i max_y Δ(y_i, y)·[1 + w·φ(x_i, y) − w·φ(x_i, y_i)].
     solver : "auto", name or solver, default="auto"
         See `StructuredEstimator`.
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override the solver's own; tol is the relative duality gap to certify.
     warm_start : bool, default=False
         Start from the previous fit; on the same data its planes are kept, so that a path over C is cheap.
@@ -66,7 +66,7 @@ class CRF(RegularizedEstimator):
         Weight of each example (there is no 1/n).
     solver : "auto", name or solver, default="auto"
         See `StructuredEstimator`; "auto" is L-BFGS.
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override the solver's own; tol is the relative gap to certify.
     warm_start : bool, default=False
         Start from the previous fit.

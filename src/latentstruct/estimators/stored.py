@@ -86,7 +86,7 @@ def require_stored_outputs(data: ShardedData, Y: Any) -> None:
     """Raise unless the outputs are those that are stored with the examples."""
     if Y is not None:
         raise InputError("y", Y, "None for stored examples, which include their outputs")
-    if not data.labelled:
+    if not data.labeled:
         raise InputError("X", data, "prepared with outputs", "Prepare the data with `Y`.")
 
 

@@ -51,7 +51,7 @@ class _Uncertain(LatentEstimator):
     trains_in_shards = False
 
     def _limits(self, solver: Alternation) -> BaseSolver:
-        limits = {name: getattr(self, name) for name in ("tol", "max_rounds", "max_seconds", "restarts", "cache_mb")}
+        limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "restarts", "cache_mb")}
         return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
 
 
@@ -84,8 +84,8 @@ class ModLat(_Uncertain):
         Solver for w, by default `CCCP`.
     tol : float, default=1e-3
         Training stops when one iteration lowers the objective by less than tol·C·(sum of the sample weights).
-    max_rounds, max_seconds : number, optional
-        Limits: rounds of each start (100 by default), seconds of all together.
+    max_iter, max_seconds : number, optional
+        Limits: iterations of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from w and θ of the previous fit (w not if ``H`` is given).
     verbose, n_jobs, executor, cache_mb
@@ -225,7 +225,7 @@ class IterativeLSVM(_Uncertain):
 
     With h_i = argmax_h s(y_i, h) of the previous iteration, an iteration minimizes
     ½‖w‖² + C Σ_i (max_{y,h} [s(y, h) + Δ(y_i, h_i, y, h)] − max_h s(y_i, h)). It is `ModLat` with distributions that
-    have one latent for certain. Imputing may raise the objective, so the best round is kept.
+    have one latent for certain. Imputing may raise the objective, so the best iteration is kept.
 
     Parameters
     ----------
@@ -235,17 +235,17 @@ class IterativeLSVM(_Uncertain):
         Weight of each example (there is no 1/n).
     inner : {"cccp", "convex"}, default="cccp"
         With "convex" the right output has the imputed latent, s(y_i, h_i) instead of max_h s(y_i, h), so that each
-        round is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
+        iteration is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
     init, restarts, random_state
         Where training begins; see `LatentSSVM`. From there weights are found by the loss of the outputs alone, and the
         latents imputed by them.
     solver : solver, optional
         `CCCP` (the default) or `SelfPaced`; for inner "convex" a convex solver, by default the fastest that fits.
     tol : float, default=1e-3
-        Training stops when the latents stay as they are, or when a round is not below the best one before it by
+        Training stops when the latents stay as they are, or when an iteration is not below the best one before it by
         tol·C·(sum of the sample weights).
-    max_rounds, max_seconds : number, optional
-        Limits: rounds of each start (100 by default), seconds of all together.
+    max_iter, max_seconds : number, optional
+        Limits: iterations of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from the weights of the previous fit (unless ``H`` is given).
     verbose, n_jobs, executor, cache_mb

@@ -420,7 +420,7 @@ _TEMPLATES = (
     ),
     _Template(_names("sentences", _bins(_SENTENCE_BINS, 0), _GROUPS), _sentence_distance),
     _Template(_names("mentions", _bins(_MENTION_BINS, 1), _GROUPS), _mention_distance),
-    _Template(["apposition", "copula", "conjunction", "neighbours"], _adjacent),
+    _Template(["apposition", "copula", "conjunction", "neighbors"], _adjacent),
     _Template(_names("nested", ("pronoun", "full", "same head")), _nested),
     _Template(_names("reflexive", ("farther", "nearest")), _reflexive),
     _Template(_names("nearest alike", _KINDS), _nearest_like),

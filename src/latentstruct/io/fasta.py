@@ -89,13 +89,13 @@ def read_fasta(path: FilePath) -> Sequences:
     return _collected(each_sequence(path))
 
 
-def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
+def read_labeled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
     """Read DNA sequences whose headers state whether they contain a motif, as in ``>name label=1`` or ``label=-1``.
 
     The label may be anywhere after the name, written as 1, +1 or positive, or as -1 or negative. Return the sequences,
     whose descriptions include the labels, and the labels +1 and −1.
     """
-    found = list(each_labelled_sequence(path))
+    found = list(each_labeled_sequence(path))
     return _collected(one for one, _ in found), [label for _, label in found]
 
 
@@ -153,8 +153,8 @@ def no_sequences(source: Source) -> FormatError:
     return FormatError(source.name, Description("no sequences"), "lines '>name' followed by letters")
 
 
-def each_labelled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
-    """Read sequences and their labels +1 and −1 one by one; see `read_labelled_fasta`."""
+def each_labeled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
+    """Read sequences and their labels +1 and −1 one by one; see `read_labeled_fasta`."""
     source = Source((), source_name(path))
     for found in each_sequence(path):
         source.line = found.line

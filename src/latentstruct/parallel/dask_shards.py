@@ -48,7 +48,7 @@ class DaskShards:
         attribute ``n_examples``.
     """
 
-    labelled = True
+    labeled = True
 
     def __init__(self, client: Any, task: Task, recipes: Sequence[Any]) -> None:
         self.client, self.task, self.recipes = client, task, recipes

@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 @runtime_checkable
 class Shards(Protocol):
-    """Labelled examples in shards, each of them a batch of the task, in any process.
+    """Labeled examples in shards, each of them a batch of the task, in any process.
 
     Functions must be importable by name, because other processes may call them. They are called as
     ``function(task, batch, *shared, *own[k])`` for each shard k, or for the `chosen` shards only. Then `own` has
@@ -91,7 +91,7 @@ class LocalShards:
         be thread-safe; Python functions of users are not.
     """
 
-    labelled = True
+    labeled = True
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save
 from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import ROUND_COLUMNS, Round, StateWeights
+from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
@@ -32,10 +32,8 @@ from latentstruct.persistence.atomic_files import (
 )
 from latentstruct.tasks.base import BaseTask, defines
 
-FORMAT, VERSION = "latentstruct-model", 2
-READ_VERSIONS = (1, VERSION)
-SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
-"""The settings, and the weights of a model of version 1. Since version 2 the name of the weights has a checksum."""
+FORMAT, VERSION = "latentstruct-model", 3
+SETTINGS = "model.json"
 WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LOCK = f"{PREFIX}lock"
 """Lock that is held while a model is written to its folder."""
@@ -45,14 +43,14 @@ FITTED = (
     "gap_",
     "relative_gap_",
     "certified_",
-    "n_rounds_",
+    "n_iter_",
     "n_oracle_calls_",
     "stop_reason_",
     "restart_objectives_",
 )
 HISTORY = "history_"
-"""Among the fitted values: the iterations of the training in columns. Models of earlier versions have none."""
-MOST_ROUNDS = 2000
+"""Among the fitted values: the iterations of the training in columns."""
+MOST_ITERATIONS = 2000
 """Number of iterations above which a history is thinned out to keep the file small."""
 # Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
 VECTORS = ("coef", "theta")
@@ -122,14 +120,14 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
     fitted: dict[str, Any]
     weights_sha256: str
     extra: Any = None
-    weights: str = WEIGHTS
+    weights: str = ""
 
 
 class _Mark(msgspec.Struct):
     """Keys that distinguish a model.json of this library from other files of that name."""
 
     format: str = ""
-    weights: Any = WEIGHTS
+    weights: Any = None
 
 
 def encode(value: Any, name: str) -> Any:
@@ -293,8 +291,7 @@ def _replace_model(folder: Path, name: str, weights: bytes, settings: bytes) -> 
                 remove_left_over(folder)
                 current = _named_weights(folder)
                 for entry in folder.iterdir() if alone else ():
-                    ours = entry.name == WEIGHTS or WEIGHTS_NAME.fullmatch(entry.name)
-                    if ours and entry.name != current:
+                    if WEIGHTS_NAME.fullmatch(entry.name) and entry.name != current:
                         entry.unlink()
 
 
@@ -309,28 +306,28 @@ def _settings_bytes(folder: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _encode_history(history: Sequence[Round]) -> Any:
+def _encode_history(history: Sequence[Iteration]) -> Any:
     """Return the iterations in columns; of many, an even selection with the first and the last of each start."""
     kept = np.arange(len(history))
-    if len(history) > MOST_ROUNDS:
+    if len(history) > MOST_ITERATIONS:
         changes = np.flatnonzero(np.diff([line.start for line in history]))
         ends = np.concatenate(([0, len(history) - 1], changes, changes + 1))
-        spread = np.linspace(0, len(history) - 1, max(MOST_ROUNDS - len(ends), 0)).astype(int)
+        spread = np.linspace(0, len(history) - 1, max(MOST_ITERATIONS - len(ends), 0)).astype(int)
         kept = np.union1d(ends, spread)
     lines = [history[k] for k in kept.tolist()]
-    return encode({one.name: [getattr(line, one.name) for line in lines] for one in ROUND_COLUMNS}, HISTORY)
+    return encode({one.name: [getattr(line, one.name) for line in lines] for one in ITERATION_COLUMNS}, HISTORY)
 
 
-def _decode_history(value: Any) -> list[Round]:
+def _decode_history(value: Any) -> list[Iteration]:
     """Undo `_encode_history`; raise KeyError, TypeError or ValueError on anything else."""
     if value is None:
         return []
     columns = decode(value)
-    if set(columns) != {one.name for one in ROUND_COLUMNS}:
+    if set(columns) != {one.name for one in ITERATION_COLUMNS}:
         raise ValueError(f"{HISTORY} has the columns {sorted(columns)}")
-    rounds = [Round(*values) for values in zip(*(columns[one.name] for one in ROUND_COLUMNS), strict=True)]
-    for number, line in enumerate(rounds, 1):
-        for one in ROUND_COLUMNS:
+    iterations = [Iteration(*values) for values in zip(*(columns[one.name] for one in ITERATION_COLUMNS), strict=True)]
+    for number, line in enumerate(iterations, 1):
+        for one in ITERATION_COLUMNS:
             value = getattr(line, one.name)
             # True is not accepted as a number, although bool is a subclass of int.
             fits = type(value) is one.type or (one.type is float and type(value) is int)
@@ -338,7 +335,7 @@ def _decode_history(value: Any) -> list[Round]:
                 raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
         if not 0.0 <= line.seconds < math.inf:
             raise ValueError(f"line {number} of {HISTORY} has {show(line.seconds)} for seconds")
-    return rounds
+    return iterations
 
 
 def _checksum(vectors: dict[str, np.ndarray]) -> str:
@@ -375,11 +372,11 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
             raise FormatError(folder, Description(f"a folder without {SETTINGS}"), MODEL_FOLDER) from error
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
-        if file.format != FORMAT or file.version not in READ_VERSIONS:
+        if file.format != FORMAT or file.version != VERSION:
             got = Description(f"{show(file.format)} version {file.version}")
             hint = f"Train again, or use latentstruct {file.library}, which wrote it."
             raise FormatError(folder, got, f"format {FORMAT!r} version {VERSION}", hint)
-        if not (file.weights == WEIGHTS if file.version == 1 else WEIGHTS_NAME.fullmatch(file.weights)):
+        if not WEIGHTS_NAME.fullmatch(file.weights):
             expected = "a name of weights such as weights-0123456789abcdef.safetensors"
             raise FormatError(folder / SETTINGS, file.weights, expected, COPY_AGAIN)
         yield file, opened
@@ -459,7 +456,7 @@ def _decode_fitted(name: str, value: Any) -> Any:
     fits = {"certified_": isinstance(found, bool), "stop_reason_": isinstance(found, str)}
     if name == "restart_objectives_":
         fits[name] = isinstance(found, list) and bool(found) and all(_is_number(item) for item in found)
-    if name in ("n_rounds_", "n_oracle_calls_"):
+    if name in ("n_iter_", "n_oracle_calls_"):
         fits[name] = _is_number(found) and found >= 0 and isinstance(found, int)
     if not fits.get(name, _is_number(found)):
         raise ValueError(f"{name} is {show(found)}")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import show
-from latentstruct.core.protocols import ROUND_COLUMNS, Problem, Round
+from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, Problem
 from latentstruct.core.types import Array, Indices, Vector
 
 Tree = Any
@@ -125,10 +125,10 @@ def _write(kind: Any, value: Any) -> Tree:
         classes = [one for one in inside if one is not NoneType]
         chosen = classes[0] if len(classes) == 1 else type(value)
         return _write(chosen, value) if len(classes) == 1 else {chosen.__name__: _write(chosen, value)}
-    if kind == list[Round]:
+    if kind == list[Iteration]:
         return {
             one.name: np.array([getattr(line, one.name) for line in value], dtype=COLUMNS[one.type])  # type: ignore[index]
-            for one in ROUND_COLUMNS
+            for one in ITERATION_COLUMNS
         }
     if origin in (list, deque):
         return np.array(value, dtype=np.float64) if inside[0] is float else [_write(inside[0], one) for one in value]
@@ -177,11 +177,11 @@ def _read(kind: Any, tree: Tree, name: str, sizes: Sizes) -> Any:
         return _read_array(how, tree, name, sizes) if isinstance(how, Array) else _read_integer(how, tree, name)
     if kind is int:
         return _read_integer(COUNT, tree, name)
-    if kind == list[Round]:
+    if kind == list[Iteration]:
         columns = checked_dict(tree)
-        kinds = [(one.name, Array((name,), COLUMNS[one.type], finite=False)) for one in ROUND_COLUMNS]  # type: ignore[index]
+        kinds = [(one.name, Array((name,), COLUMNS[one.type], finite=False)) for one in ITERATION_COLUMNS]  # type: ignore[index]
         parts = [_read_array(wanted, columns[column], column, sizes).tolist() for column, wanted in kinds]
-        return [Round(*line) for line in zip(*parts, strict=True)]
+        return [Iteration(*line) for line in zip(*parts, strict=True)]
     if origin in (list, deque):
         return _read_list(origin, inside[0], tree, name, sizes)
     if kind is np.random.Generator:

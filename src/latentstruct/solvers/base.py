@@ -11,7 +11,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import Parametrized
-from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Iteration, Problem, Result
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import Constraint, check_parameters, integer, real
 from latentstruct.exceptions import Description, InputError
@@ -56,7 +56,7 @@ class Earlier:
 
     objective: float
     w: Weights | None
-    rounds: int
+    iterations: int
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Monitor:
         Counted objective.
     tol : float
         Relative gap (P − D)/|P| at which the solver has converged.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     callback : callable, optional
         Called after each iteration.
@@ -97,7 +97,7 @@ class Monitor:
 
     problem: Objective = field(metadata=CONTEXT)
     tol: float = field(metadata=CONTEXT)
-    max_rounds: int = field(metadata=CONTEXT)
+    max_iter: int = field(metadata=CONTEXT)
     max_seconds: float = field(metadata=CONTEXT)
     callback: Callback | None = field(default=None, metadata=CONTEXT)
     checkpointer: Checkpointer | None = field(default=None, metadata=CONTEXT)
@@ -108,7 +108,7 @@ class Monitor:
     proven_at: Weights | None = None
     lower_bound: float = -math.inf
     bounded: bool = True
-    history: list[Round] = field(default_factory=list)
+    history: list[Iteration] = field(default_factory=list)
     found: str = ""
     met: bool = False
     earlier: list[Earlier] = field(default_factory=list)
@@ -146,7 +146,7 @@ class Monitor:
             raise ValueError(f"the objective is {self.objective:g}, but there are no weights for it")
         if self.proven_at is None and self.proven == self.objective:
             self.proven_at = self.best
-        if any(start.rounds > len(self.history) for start in self.earlier):
+        if any(start.iterations > len(self.history) for start in self.earlier):
             raise ValueError(f"a start ended after more than {len(self.history)} iterations")
         checked_dict(self.solver)
         self._began, self.tally.calls = time.perf_counter() - self.seconds, self.calls
@@ -253,7 +253,7 @@ class Monitor:
     def _meets(self, gap: float, scale: float) -> bool:
         return math.isfinite(gap) and gap <= self.tol * max(scale, self.least)
 
-    def close_round(self, estimate: tuple[float, float] | None = None) -> bool:
+    def close_iteration(self, estimate: tuple[float, float] | None = None) -> bool:
         """Record an iteration and return whether to stop.
 
         `estimate` is an objective and a bound to report while the true ones are unknown.
@@ -264,8 +264,8 @@ class Monitor:
         bound = max(bound, self.lower_bound)
         if not self.certified:
             bound = min(bound, shown)
-        number, calls, start = self._rounds() + 1, self.tally.calls, len(self.earlier)
-        line = Round(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
+        number, calls, start = self._iterations() + 1, self.tally.calls, len(self.earlier)
+        line = Iteration(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
         self.history.append(line)
         answer = None
         if self.callback is not None:
@@ -286,9 +286,9 @@ class Monitor:
             last = len(self.earlier) + 1 >= self.n_starts or self.reason in LAST
             self.checkpointer.save(self.state_dict, self.reason if last else "")
 
-    def _rounds(self) -> int:
+    def _iterations(self) -> int:
         """Return the number of iterations of this start."""
-        return len(self.history) - (self.earlier[-1].rounds if self.earlier else 0)
+        return len(self.history) - (self.earlier[-1].iterations if self.earlier else 0)
 
     def _judge(self, found: str, met: bool, stopped: bool, seconds: float) -> None:
         """Set the reason to stop: the tolerance is met, a limit is reached, or the reason found by the solver."""
@@ -297,8 +297,8 @@ class Monitor:
             self.reason = "converged"
         elif found == EARLY_STOPPING or stopped:
             self.reason = found if found == EARLY_STOPPING else "callback"
-        elif self._rounds() >= self.max_rounds:
-            self.reason = "max_rounds"
+        elif self._iterations() >= self.max_iter:
+            self.reason = "max_iter"
         elif seconds >= self.max_seconds:
             self.reason = "max_seconds"
         else:
@@ -319,8 +319,8 @@ class Monitor:
             if start.objective < value and start.w is not None:
                 value, w = start.objective, start.w
         reached = [*(start.objective for start in self.earlier), self.objective] if self.earlier else []
-        reason, n_rounds = self.reason or "stalled", len(self.history)
-        return Result(w, value, bound, calls, n_rounds, reason, certified, self.history, self.state, reached)
+        reason, n_iter = self.reason or "stalled", len(self.history)
+        return Result(w, value, bound, calls, n_iter, reason, certified, self.history, self.state, reached)
 
     def _check(self) -> None:
         """Raise if the bound, or 0 for Ω = ½‖w‖², is above the objective; a bound above it by rounding is lowered.
@@ -439,7 +439,7 @@ def initial_weights(objective: Objective, attempt: int = 0) -> Vector:
 class BaseSolver(Parametrized):
     """Base class of solvers; subclasses define `needs`, their parameters and `_run`.
 
-    Subclasses have at least the parameters `tol`, `max_rounds` and `max_seconds`.
+    Subclasses have at least the parameters `tol`, `max_iter` and `max_seconds`.
 
     Attributes
     ----------
@@ -458,10 +458,10 @@ class BaseSolver(Parametrized):
     """
 
     needs: frozenset[str] = frozenset()
-    limits: tuple[str, ...] = ("max_rounds", "max_seconds")
+    limits: tuple[str, ...] = ("max_iter", "max_seconds")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "tol": real(0.0, closed="right"),
-        "max_rounds": real(0.0, closed="right"),
+        "max_iter": real(0.0, closed="right"),
         "max_seconds": real(0.0, closed="right"),
         "restarts": integer(1),
         "random_state": integer(0) | None,
@@ -472,7 +472,7 @@ class BaseSolver(Parametrized):
     bounds: bool = True
     warns_if_stalled: bool = False
     tol: float
-    max_rounds: int
+    max_iter: int
     max_seconds: float
     restarts: int = 1
     random_state: int | None = None
@@ -537,7 +537,7 @@ class BaseSolver(Parametrized):
         state : object, optional
             `Result.state` of an earlier call on the same data.
         callback : callable, optional
-            Called with a `Round` after each iteration. If it returns True, the solver stops.
+            Called with an `Iteration` after each iteration. If it returns True, the solver stops.
         checkpointer : Checkpointer, optional
             Stores the state after each iteration; if it has one, the solver continues from there, regardless of w0 and
             `state`.
@@ -550,7 +550,7 @@ class BaseSolver(Parametrized):
         self.check(objective)
         with solving():
             counted = objective.counted()
-            monitor = Monitor(counted, self.tol, self.max_rounds, self.max_seconds, callback, checkpointer)
+            monitor = Monitor(counted, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
             w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
             if w0 is None and objective.starts is not None and "convex" not in objective.properties:
                 monitor.n_starts = self.restarts

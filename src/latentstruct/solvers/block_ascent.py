@@ -54,7 +54,7 @@ class BlockAscent(BaseSolver):
     ----------
     tol : float, default=1e-3
         Relative duality gap (P − D)/P to certify.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     max_sweeps : int, default=10
         Maximum sweeps over kept planes per iteration. With a costly oracle or large C, 50 may be faster.
@@ -93,7 +93,7 @@ class BlockAscent(BaseSolver):
     }
 
     tol: float = 1e-3
-    max_rounds: int = 10000
+    max_iter: int = 10000
     max_seconds: float = float("inf")
     max_sweeps: int = 10
     steps: int = 50
@@ -119,7 +119,7 @@ class BlockAscent(BaseSolver):
         if point.warm and state is not None and not monitor.resumed:
             point.query(w)
             if monitor.is_small(monitor.gap):
-                monitor.close_round()
+                monitor.close_iteration()
         if not (monitor.resumed or point.warm):
             if state is not None:
                 self._settle(point)
@@ -131,10 +131,10 @@ class BlockAscent(BaseSolver):
                     point.query_rows(rows)
                     point.ascend(rows, steps=self.steps)
             if state is not None and monitor.is_small(monitor.gap):
-                monitor.close_round()
+                monitor.close_iteration()
         while not monitor.reason and not gives_up(point):
             point.store.tick()
-            rounds, share = len(monitor.history) + 1, AVERAGE
+            iterations, share = len(monitor.history) + 1, AVERAGE
             if point.warm:
                 # The objective is low at the best weights, but the planes that are active near them are missing.
                 self._settle(point)
@@ -142,13 +142,13 @@ class BlockAscent(BaseSolver):
                 point.average = monitor.best
             else:
                 self._sweep(point)
-                share = max(AVERAGE, 2.0 / (rounds + 1))
+                share = max(AVERAGE, 2.0 / (iterations + 1))
             point.average = (1.0 - share) * point.average
             add_scaled(point.w, share, point.average)
-            if rounds % REFRESH_EVERY == 0:
+            if iterations % REFRESH_EVERY == 0:
                 point.refresh()
             point.query(point.average)
-            monitor.close_round()
+            monitor.close_iteration()
 
     def _sweep(self, point: Ascent) -> None:
         """Increase the dual over the kept planes while that gains more per visit than new planes did."""

@@ -32,8 +32,8 @@ from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_o
 # Precision of the QP over the planes, relative to the wanted gap.
 QP_SHARE = 1e-3
 # Iterations between two exact oracle calls that may use cached planes.
-MOST_CACHED_ROUNDS = 10
-STALLED_ROUNDS = 200
+MOST_CACHED_ITERATIONS = 10
+STALLED_ITERATIONS = 200
 # The proximal term is kept while the predicted decrease of a step is between these fractions of the gap.
 LEAST_PREDICTED, MOST_PREDICTED = 0.2, 0.5
 PROXIMITY_FACTOR = 1.5
@@ -53,7 +53,7 @@ class Progress:
             self.best, self.idle = gap, 0
         else:
             self.idle += 1
-        return self.idle >= STALLED_ROUNDS
+        return self.idle >= STALLED_ITERATIONS
 
 
 @dataclass
@@ -193,7 +193,7 @@ class Bundle(BaseSolver):
     ----------
     tol : float, default=1e-3
         Relative gap (P − D)/P to certify.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     proximity : float, default=10.0
         Weight ρ of the proximal term ρ/2‖w − v‖² in the first iteration; 0 gives plain 1-slack cutting planes. v moves
@@ -224,7 +224,7 @@ class Bundle(BaseSolver):
     }
 
     tol: float = 1e-3
-    max_rounds: int = 5000
+    max_iter: int = 5000
     max_seconds: float = float("inf")
     proximity: float = 10.0
     max_planes: int = 200
@@ -341,7 +341,7 @@ class _Descent:
         monitor.bound(bundle.bound(), bundle.below)
         if self.progress.stalled(monitor.gap):
             monitor.reason = "stalled"
-        monitor.close_round()
+        monitor.close_iteration()
 
     def step(self) -> None:
         """Query at the next point, and move the center there if the decrease is near the prediction."""
@@ -349,7 +349,7 @@ class _Descent:
         self.monitor.require_finite(expected)
         if not self.center_exact:
             self.value = max(self.value, self._model(self.center))
-        if self.settings.cached_planes and self.n_cached < MOST_CACHED_ROUNDS:
+        if self.settings.cached_planes and self.n_cached < MOST_CACHED_ITERATIONS:
             assert self.bundle.remembered is not None
             plane, _ = self.bundle.remembered.highest(w)
             if self._value(plane, w) - expected >= 0.1 * self.monitor.gap:

@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
-from latentstruct.core.protocols import Result, Round
+from latentstruct.core.protocols import Iteration, Result
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import boolean, integer, real
 from latentstruct.persistence.state_trees import CONTEXT
@@ -47,7 +47,7 @@ class CCCP(BaseSolver):
     tol : float, default=1e-3
         Stop when the relative decrease of the objective in an iteration is less. Convex problems are solved to this
         relative gap at the end, and less precisely before, depending on the decrease of the last iteration.
-    max_rounds : int, default=200
+    max_iter : int, default=200
         Maximum number of iterations per start.
     max_seconds : float
         Limit of all starts together.
@@ -69,7 +69,7 @@ class CCCP(BaseSolver):
     needs = frozenset({"difference"})
     constraints: ClassVar = {
         "inner": SOLVER | None,
-        "max_rounds": integer(1),
+        "max_iter": integer(1),
         "first_tol": real(0.0, 1.0),
         "keep_planes": boolean,
     }
@@ -78,7 +78,7 @@ class CCCP(BaseSolver):
 
     inner: Any = None
     tol: float = 1e-3
-    max_rounds: int = 200
+    max_iter: int = 200
     max_seconds: float = float("inf")
     restarts: int = 1
     first_tol: float = 0.1
@@ -99,7 +99,7 @@ class CCCP(BaseSolver):
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return the stopping rule of a run."""
-        return super().ending(objective) if "convex" in objective.properties else ("round", self.tol, 1)
+        return super().ending(objective) if "convex" in objective.properties else ("iteration", self.tol, 1)
 
     def _convex_solver(self, convex: Objective, repeated: bool) -> Any:
         """Return the solver of a convex problem, or of one of many similar ones."""
@@ -154,10 +154,10 @@ class _Descent(OuterLoop[Objective]):
             if self.best is not None:
                 return None
             w = np.zeros(self.objective.n_features)
-            return Result(w, self.objective.value(w), -math.inf, 0, self.rounds, reason, False, [])
+            return Result(w, self.objective.value(w), -math.inf, 0, self.iterations, reason, False, [])
         # The bound is that of the convex problem, which lies above the objective.
         bound = -math.inf if reason == "interrupted" else self.bound
-        return Result(at.w, at.value, bound, 0, self.rounds, reason, False, [], at.state)
+        return Result(at.w, at.value, bound, 0, self.iterations, reason, False, [], at.state)
 
     def _round(self) -> None:
         at, final, objective = self.at, self.settings.tol, self.objective
@@ -192,5 +192,5 @@ class _Descent(OuterLoop[Objective]):
         self._close(at.value, self.bound, at.w)
         self.solved = solved.reason
 
-    def _shown(self, line: Round, at: Iterate) -> Round:
+    def _shown(self, line: Iteration, at: Iterate) -> Iteration:
         return replace(self._estimate(line, min(at.value, line.objective), line.lower_bound), gap=line.gap)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Round
+from latentstruct.core.protocols import Iteration
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
@@ -39,7 +39,7 @@ class HingeSolver(BaseSolver):
     ----------
     tol : float, default=1e-3
         Relative duality gap (P − D)/P to certify.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits of both together.
     patience : int, default=40
         Iterations of block ascent before its progress is checked, ten times as many with more weights than examples.
@@ -58,7 +58,7 @@ class HingeSolver(BaseSolver):
     constraints: ClassVar = {"patience": integer(1), "settle": boolean}
 
     tol: float = 1e-3
-    max_rounds: int = 10000
+    max_iter: int = 10000
     max_seconds: float = float("inf")
     patience: int = 40
     hopeless: float = 0.5
@@ -92,7 +92,7 @@ class HingeSolver(BaseSolver):
             monitor.solver, w, state = None, monitor.best, bundle.inheriting(objective, monitor.state)
         bundle._run(objective, monitor, w, state)
 
-    def _crawls(self, history: list[Round], patience: int) -> bool:
+    def _crawls(self, history: list[Iteration], patience: int) -> bool:
         """Return whether to stop block ascent: still far from the goal, or too slow to reach it."""
         if len(history) < patience:
             return False

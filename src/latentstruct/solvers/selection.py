@@ -70,7 +70,7 @@ def select_solver(
     cache_mb : float, optional
         Memory for planes.
     limits
-        `tol`, `max_rounds` and `max_seconds`; None keeps the solver's own.
+        `tol`, `max_iter` and `max_seconds`; None keeps the solver's own.
     """
     found = named_solver(solver, objective)
     if {"convex", "difference"} & objective.properties == {"difference"}:

@@ -18,7 +18,7 @@ from latentstruct.tasks.base import require_one_latent_each
 
 INITS = ("task", "random", "marginal")
 # Precision and iterations of the soft problem whose weights complete the latents, and of that of the first shard.
-MARGINAL_TOL, MARGINAL_ROUNDS = 0.1, 50
+MARGINAL_TOL, MARGINAL_ITERATIONS = 0.1, 50
 SAMPLE_TOL = 0.1
 
 
@@ -90,7 +90,7 @@ class LatentStarts:
             expected = f"'task' or 'random' for {type(self.task).__name__}, which has no soft inference"
             raise InputError("init", self.init, expected) from error
         soft.starts = GivenPlanes(self.complete(latents))
-        return LBFGS(MARGINAL_TOL, MARGINAL_ROUNDS).minimize(soft).w
+        return LBFGS(MARGINAL_TOL, MARGINAL_ITERATIONS).minimize(soft).w
 
 
 @dataclass

@@ -47,7 +47,7 @@ class PairBatch(FlatBatch):
         documents, w, rows = query.examples(self), np.ascontiguousarray(query.w), self.inputs.rows
         n_rows, n_pairs = self.inputs.shape[0], int((self.pairs[documents + 1] - self.pairs[documents]).sum())
         scores = self.inputs.times(w[:, None])[:, 0] if n_rows <= n_pairs else np.zeros(0)
-        labels = self.truth if self.labelled else np.zeros(0, dtype=np.int64)
+        labels = self.truth if self.labeled else np.zeros(0, dtype=np.int64)
         return rows, self.row_of, scores, w, documents, self.pairs, self.offsets, labels, MODES[query.mode]
 
     def n_items(self, documents: Indices) -> Indices:
@@ -114,7 +114,7 @@ class PairTask(RowTask):
 
     def pack(self, batch: PairBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        known = {"truth": batch.truth} if batch.labelled else {}
+        known = {"truth": batch.truth} if batch.labeled else {}
         return {**batch.inputs.packed(), "row_of_pair": batch.row_of, "items": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> PairBatch:

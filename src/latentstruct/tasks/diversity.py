@@ -338,7 +338,7 @@ class DiverseSubset(BaseTask):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the chosen documents of the queries `rows`, shape (m, k), and whether each choice is proven best."""
         chosen, proven = np.empty((len(rows), self.k), dtype=np.int64), np.empty(len(rows), dtype=np.bool_)
-        known = batch.truth if batch.labelled and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
+        known = batch.truth if batch.labeled and loss_factor < 0 else np.zeros((0, self.k), dtype=np.int64)
         first = min(batch.most_nodes, PORTION)
         kernels.choose(batch.coverage, rows, table, loss_factor, first, known, chosen, proven)
         if batch.most_nodes > first:

@@ -105,7 +105,7 @@ class QueryTask(RowTask):
 
     def pack(self, batch: QueryBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        known = {"grades": batch.truth} if batch.labelled else {}
+        known = {"grades": batch.truth} if batch.labeled else {}
         return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> QueryBatch:
@@ -354,7 +354,7 @@ class PairwiseRanking(QueryTask):
     def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
         """Sum the violated pairs of the queries."""
         check_parameters(self)
-        if not batch.labelled:
+        if not batch.labeled:
             raise InputError(
                 "batch", Description("none"), "a batch with grades, which define pairs", "Prepare it with `Y`."
             )

@@ -122,8 +122,8 @@ class TaskCheck:
         d, n = task.n_features, batch.n_examples
         if n != len(Y):
             fail(task, f"prepare() returned a batch of {n} examples from {len(Y)}", "n_examples of the batch")
-        if not batch.labelled:
-            fail(task, "prepare(X, Y) returned a batch that is not labelled", "`labelled` of the batch")
+        if not batch.labeled:
+            fail(task, "prepare(X, Y) returned a batch that is not labeled", "`labeled` of the batch")
         points = [scale * rng.normal(size=d) for scale in SCALES]
         return cls(task, X, Y, batch, points, rng.uniform(0.1, 2.0, n), rng, temperatures)
 
@@ -147,9 +147,9 @@ class TaskCheck:
             self._check_order(answers)
             self._check_outputs(answers["augmented"])
             # Only Y determines which labels are unknown, and so pooled at another temperature.
-            needs_outputs = getattr(self.batch, "half_labelled", False) and temperature.output != temperature.latent
+            needs_outputs = getattr(self.batch, "half_labeled", False) and temperature.output != temperature.latent
             if not needs_outputs:
-                self._check_unlabelled(answers["free"])
+                self._check_unlabeled(answers["free"])
             if temperature.output == 0 and not needs_outputs:
                 self._check_decode(answers["free"])
         self._check_loss()
@@ -345,7 +345,7 @@ class TaskCheck:
             look,
         )
 
-    def _check_unlabelled(self, answers: Answers) -> None:
+    def _check_unlabeled(self, answers: Answers) -> None:
         batch = self.task.prepare(self.X)
         for w, planes in zip(self.points, answers.planes, strict=True):
             found = self.task.planes(batch, w, "free", answers.temperature)

@@ -73,7 +73,7 @@ class AlignmentBatch:
 
     def __post_init__(self) -> None:
         self.heights, self.widths = np.diff(self.pairs.first_a), np.diff(self.pairs.first_b)
-        self.n_examples, self.labelled = len(self.heights), self.truth is not None
+        self.n_examples, self.labeled = len(self.heights), self.truth is not None
         self.sizes = list(zip(self.heights.tolist(), self.widths.tolist(), strict=True))
         # How much a hit lowers the loss, 1 / |y|: 0 if y has no matches.
         counts = np.diff(self.pointers)

@@ -62,8 +62,8 @@ class ChainBatch:
 
     def __post_init__(self) -> None:
         self.n_examples, self.cards = len(self.offsets) - 1, self.inputs.n_labels
-        self.labelled = self.truth is not None
-        self.half_labelled = self.truth is not None and bool((self.truth == UNKNOWN).any())
+        self.labeled = self.truth is not None
+        self.half_labeled = self.truth is not None and bool((self.truth == UNKNOWN).any())
 
     @cached_property
     def table(self) -> NDArray[np.float64]:

@@ -235,7 +235,7 @@ class Chain(ItemLabels[ChainBatch]):
         rows, span = query.examples(batch), slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
         if query.rows is not None:
             tokens, offsets = positions(batch.offsets, rows)
-            truth = truth[tokens] if batch.labelled else truth
+            truth = truth[tokens] if batch.labeled else truth
         # Only consecutive sequences are a part of the table.
         if query.weights is not None and isinstance(span, slice):
             table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
@@ -286,13 +286,13 @@ class Chain(ItemLabels[ChainBatch]):
         """Return the temperatures, made equal if there are only outputs or only latents to be pooled."""
         if temperature.output == temperature.latent:
             return temperature
-        if not batch.half_labelled:
+        if not batch.half_labeled:
             return Temperature(temperature.output, temperature.output)
         return Temperature(temperature.latent, temperature.latent) if mode == "clamped" else temperature
 
     def pool_batch(self, batch: ChainBatch, query: Query) -> Pooled:
         """Pool the labelings of the sequences of a query."""
-        if query.mode == "clamped" and not batch.half_labelled:
+        if query.mode == "clamped" and not batch.half_labeled:
             return pool_known(batch, query, lambda rows: self._labeling_slopes(batch, batch.known(rows), rows))
         if self._effective(batch, query.mode, query.temperature) == HARD:
             return self._pool_hard(batch, query)
@@ -351,13 +351,13 @@ class Chain(ItemLabels[ChainBatch]):
 
     def chunked(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
         """Return whether all labels are maximized over, which is split by `Query.chunks`."""
-        known = mode == "clamped" and not batch.half_labelled
+        known = mode == "clamped" and not batch.half_labeled
         return not known and self._effective(batch, mode, temperature) == HARD
 
     def work(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Vector:
         """Return about how many nanoseconds each sequence takes, shape (n,)."""
         n = len(self.labels_)
-        if mode == "clamped" and not batch.half_labelled:
+        if mode == "clamped" and not batch.half_labeled:
             return 20.0 * np.diff(batch.offsets)
         products = n * batch.inputs.product_time
         hard = self._effective(batch, mode, temperature) == HARD

@@ -43,7 +43,7 @@ class MulticlassBatch:
         return self.inputs.shape[0]
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the true classes are known."""
         return self.truth is not None
 

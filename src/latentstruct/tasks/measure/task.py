@@ -57,7 +57,7 @@ class MeasureBatch:
         return self.matrix.shape[0]
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the classes are known."""
         return self.classes is not None
 

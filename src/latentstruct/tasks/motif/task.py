@@ -50,7 +50,7 @@ class MotifBatch:
         return len(self.layout.offsets) - 1
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether it is known which sequences are positive."""
         return self.positive is not None
 

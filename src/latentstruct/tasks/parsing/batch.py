@@ -44,7 +44,7 @@ class ParsingBatch:
     known_slopes: Slopes | None = None  # features of the known trees
 
     def __post_init__(self) -> None:
-        self.n_examples, self.labelled = len(self.tokens), self.gold is not None
+        self.n_examples, self.labeled = len(self.tokens), self.gold is not None
         # Numbers of words and of gold constituents.
         self.lengths = np.diff(self.sentences.offsets)
         self.n_gold = np.diff(self.sentences.gold_start).astype(np.float64)

@@ -143,7 +143,7 @@ def _training_blocks(estimator: Any) -> list[Block]:
             ("relative gap", show_number(estimator.relative_gap_, 3)),
         ]
         facts.append(("certified", "yes" if estimator.certified_ else f"no, because {why_not_certified(estimator)}"))
-    ended = estimator.stop_reason_, estimator.n_rounds_, estimator.relative_gap_, estimator.certified_
+    ended = estimator.stop_reason_, estimator.n_iter_, estimator.relative_gap_, estimator.certified_
     facts.append(("stopped", stop_text(*ended)))
     blocks: list[Block] = [FactList(facts)]
     if not estimator.history_:
@@ -260,8 +260,8 @@ def _timing_blocks(subject: _Subject) -> list[Block]:
     if estimator.history_:
         seconds = estimator.history_[-1].seconds
         facts.append(("time of all iterations", _time(seconds)))
-        n_rounds = sum({line.start: line.round for line in estimator.history_}.values())
-        facts.append(("time per iteration", f"{_time(seconds / max(n_rounds, 1))} on average over {n_rounds}"))
+        n_iter = sum({line.start: line.iteration for line in estimator.history_}.values())
+        facts.append(("time per iteration", f"{_time(seconds / max(n_iter, 1))} on average over {n_iter}"))
         if calls and seconds:
             facts.append(("oracle calls per second", f"{calls / seconds:.0f}"))
     starts = _starts(estimator.history_)
@@ -280,7 +280,7 @@ def _starts(history: Sequence[Any]) -> list[tuple[str, int, int, str, str]]:
     for start, line in last.items():
         spent = line.seconds - seconds
         share = f"{100 * spent / total:.0f} %" if total else "–"
-        rows.append((str(start + 1), line.round, line.oracle_calls - calls, f"{spent:.2f}", share))
+        rows.append((str(start + 1), line.iteration, line.oracle_calls - calls, f"{spent:.2f}", share))
         calls, seconds = line.oracle_calls, line.seconds
     return rows
 

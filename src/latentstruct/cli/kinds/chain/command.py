@@ -11,12 +11,12 @@ from latentstruct.cli.description import has_probabilities, strongest_transition
 from latentstruct.cli.kind import KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import (
     ChainRecord,
-    LabelledChains,
+    LabeledChains,
     ReadingOptions,
     check_marks,
     choose,
     count_labels,
-    labelled_runs,
+    labeled_runs,
     marked,
     no_known_labels,
 )
@@ -39,7 +39,7 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
 
     Partially labeled text: with --unknown '?', the labels of tokens marked ? are unknown and summed out. The CRF is
     then a hidden CRF, the SVM a marginal one. To see whether the unlabeled tokens help, train again with
-    --labelled-only and compare the scores on --valid.
+    --labeled-only and compare the scores on --valid.
 
     Ctrl-C saves the best weights so far.
 
@@ -48,12 +48,12 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
 
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
-    labelled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
+    labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
 
     def check(self) -> None:
         super().check()
         if self.unknown is None:
-            self.refuse("labelled_only", "without `unknown`")
+            self.refuse("labeled_only", "without `unknown`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +118,14 @@ class ChainKind(KindSpec):
         X, Y = template.fit_transform(choose(sentences, used)), sentences.column(label_at)
         labels = frozenset(sentences.columns[label_at]) - {unknown}
         # Words are stored only for a report, as training needs the memory.
-        shown = LabelledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
+        shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         check_marks(count_labels(Y), unknown, options.data)
-        latent = unknown is not None and not options.labelled_only
+        latent = unknown is not None and not options.labeled_only
         if unknown is not None:
             Y = marked(Y, unknown)
-            X, Y = (X, Y) if latent else labelled_runs(X, Y)
+            X, Y = (X, Y) if latent else labeled_runs(X, Y)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
-        sizes |= {"n_unlabelled": count_labels(Y)[-1]} if latent else {}
+        sizes |= {"n_unlabeled": count_labels(Y)[-1]} if latent else {}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         record = ChainRecord(
             features=template.to_state(),
@@ -168,21 +168,21 @@ class ChainKind(KindSpec):
             "unknown": (options.mark, record.unknown),
         }
 
-    def read(self, model: Trained, held_out: HeldOut) -> LabelledChains:
+    def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
         from latentstruct.io import read_conll
 
         name, record = held_out.data or "", model.record
         sentences = read_conll(name, blank=record.blank)
         tokens = record.used_columns(sentences, name)
-        record.check_labelled(sentences, name)
+        record.check_labeled(sentences, name)
         Y, allowed = sentences.column(record.label_column), model.labels | {record.unknown}
         for i, labels in enumerate(Y, 1):
             if not held_out.allow_unknown and not allowed.issuperset(labels):
                 j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
-        return LabelledChains(model.features.transform(tokens), Y, tokens.column(0))
+        return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
-    def score(self, model: Trained, data: LabelledChains) -> dict[str, Any]:
+    def score(self, model: Trained, data: LabeledChains) -> dict[str, Any]:
         guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
         return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
 
@@ -216,7 +216,7 @@ class ChainKind(KindSpec):
         write_conll(output, sentences, last)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
-        n_more = scores["n_unlabelled"]
+        n_more = scores["n_unlabeled"]
         print_facts(
             [
                 ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} fully correct"),
@@ -265,13 +265,13 @@ def compare_chains(
     result: dict[str, Any] = {
         "n_examples": len(Y),
         "n_tokens": n_tokens,
-        "n_unlabelled": sum(map(len, Y)) - n_tokens,
+        "n_unlabeled": sum(map(len, Y)) - n_tokens,
         "accuracy": sum(a == b for sentence in pairs for a, b in sentence) / n_tokens,
         "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in judged) / len(judged),
         "confusions": list_confusions(pair for sentence in pairs for pair in sentence),
     }
     # A chunk with an unknown label may begin or end anywhere.
-    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabelled"]:
+    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabeled"]:
         scores = asdict(chunk_scores(Y, guessed))
         result["chunks"] = {key: scores[key] for key in scores if key not in ("accuracy", "n_tokens")}
     return result

@@ -22,7 +22,7 @@ LABELS_SHOWN = 10
 
 
 @dataclass(frozen=True)
-class LabelledChains:
+class LabeledChains:
     """Labeled sentences: features X, labels Y, and the words if they are to be shown."""
 
     X: Any
@@ -122,7 +122,7 @@ class ChainRecord(Record):
         shift = self.n_columns - found
         return choose(sentences, [k - shift * (k > self.label_column) for k in self.columns])
 
-    def check_labelled(self, sentences: "ColumnSentences", name: str, hint: str | None = None) -> None:
+    def check_labeled(self, sentences: "ColumnSentences", name: str, hint: str | None = None) -> None:
         """Raise if the labels are missing."""
         if sentences.n_columns != self.n_columns:
             expected = f"{self.n_columns} columns with {self._shown_label}"
@@ -191,7 +191,7 @@ def marked(Y: Sequence[Sequence[str]], unknown: str | None) -> list[list[Any]]:
     return [[-1 if label == unknown else label for label in labels] for labels in Y]
 
 
-def labelled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
+def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
     """Return each run of labeled tokens as a sequence of its own; the label −1 is unknown."""
     runs, labels = [], []
     for x, y in zip(X, Y, strict=True):

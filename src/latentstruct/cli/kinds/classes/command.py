@@ -134,7 +134,7 @@ class ClassesKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> Samples:
         name = held_out.data or ""
-        samples = read_samples(name, model.record, model.features, labelled=True)
+        samples = read_samples(name, model.record, model.features, labeled=True)
         y = as_known(samples.y.tolist(), model.labels)
         for i, label in enumerate(y, 1):
             if not held_out.allow_unknown and label not in model.labels:
@@ -155,9 +155,9 @@ class ClassesKind(KindSpec):
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         if is_prepared(data):
-            X: Any = open_for(model, self, data, labelled=False)
+            X: Any = open_for(model, self, data, labeled=False)
         else:
-            X = read_samples(data, model.record, model.features, labelled=False).X
+            X = read_samples(data, model.record, model.features, labeled=False).X
         write_lines(output, [str(label) for label in model.estimator.predict(X).tolist()])
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
@@ -173,21 +173,21 @@ class ClassesKind(KindSpec):
         return {"weights": strongest_weights(model.estimator, model.record.feature_name, top)}
 
 
-def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "ClassData":
-    """Read a table by the names of its columns, in any order; without a label column unless `labelled`."""
+def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "ClassData":
+    """Read a table by the names of its columns, in any order; without a label column unless `labeled`."""
     import numpy as np
 
     from latentstruct.io import ClassData, read_csv
     from latentstruct.io.text import KeptInput
 
     wanted = record.feature_names or []
-    for label in [record.label] if labelled else [record.label, wanted[-1]]:
+    for label in [record.label] if labeled else [record.label, wanted[-1]]:
         try:
             X, y, names = read_csv(name, label)
         except FormatError:
             raise
         except InputError:
-            if not (isinstance(name, KeptInput) or Path(name).exists()) or labelled:
+            if not (isinstance(name, KeptInput) or Path(name).exists()) or labeled:
                 raise
             continue
         if label == wanted[-1]:
@@ -199,12 +199,12 @@ def read_table(name: "FilePath", record: ClassesRecord, labelled: bool) -> "Clas
         if order.keys() == set(wanted):
             return ClassData(X[:, [order[column] for column in wanted]], y, wanted)
     listed = ", ".join(wanted[:20]) + (", …" if len(wanted) > 20 else "")
-    others = "and the label" if labelled else "and no other column but the label"
+    others = "and the label" if labeled else "and no other column but the label"
     expected = f"the {len(wanted)} features of the model ({listed}) {others}"
     raise FormatError(name, Description("other columns"), expected, line=1)
 
 
-def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bool) -> "ClassData":
+def read_samples(name: str, record: ClassesRecord, n_features: int, labeled: bool) -> "ClassData":
     """Read samples as the training data of the model."""
     from latentstruct.io import read_classes
     from latentstruct.io.tables import keep_samples
@@ -216,7 +216,7 @@ def read_samples(name: str, record: ClassesRecord, n_features: int, labelled: bo
         return read_classes(source, n_features=n_features, zero_based=record.zero_based)
     if record.feature_names is None:
         return read_classes(source, n_features=n_features)
-    return read_table(source, record, labelled)
+    return read_table(source, record, labeled)
 
 
 def as_known(labels: list[Any], known: frozenset[Any]) -> list[Any]:

@@ -95,7 +95,7 @@ class ClusterKind(ClusteringKind):
 
     def load(self, options: ClusterOptions, progress: Progress) -> Loaded:
         relations = parse_relations(options.relations)
-        groups = read_labelled(options.data)
+        groups = read_labeled(options.data)
         n_items = sum(map(len, groups.rows))
         if n_items == len(groups):
             hint = "Leave out the column group if all items are in one group."
@@ -115,7 +115,7 @@ class ClusterKind(ClusteringKind):
             return False
 
     def read(self, model: Trained, held_out: HeldOut) -> "ItemGroups":
-        return read_labelled(held_out.data or "", model.record.feature_names)
+        return read_labeled(held_out.data or "", model.record.feature_names)
 
     def score(self, model: Trained, data: "ItemGroups") -> dict[str, Any]:
         found = model.estimator.predict(describe_pairs(data, model.record.relations))
@@ -183,7 +183,7 @@ def read_named(name: str, feature_names: list[str] | None = None) -> "ItemGroups
     return groups
 
 
-def read_labelled(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
+def read_labeled(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
     """Read groups with known clusters."""
     groups = read_named(name, feature_names)
     if groups.clusters is None:

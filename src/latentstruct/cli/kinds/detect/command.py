@@ -147,14 +147,14 @@ class DetectKind(KindSpec):
     tables = ()
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
-        from latentstruct.cli.kinds.detect.files import open_labelled
+        from latentstruct.cli.kinds.detect.files import open_labeled
         from latentstruct.data.images import require_vision
         from latentstruct.features.boxes import BoxFeatures
 
         require_vision()
         cache = choose_cache(options.cache, options.no_cache)
         features = BoxFeatures(step=options.step, limit=options.boxes, geometry=options.geometry, cache=cache)
-        data = open_labelled(options.data, options.labels, options.skip_bad)
+        data = open_labeled(options.data, options.labels, options.skip_bad)
         data.check_classes()
         progress.say(f"read {len(data)} images from {options.data}, of {data.describe_labels()}")
         data.warn_of_misspellings()
@@ -190,9 +190,9 @@ class DetectKind(KindSpec):
         return frozenset(str(label) for label in estimator.classes_)
 
     def read(self, model: Trained, held_out: HeldOut) -> "Photographs":
-        from latentstruct.cli.kinds.detect.files import open_labelled
+        from latentstruct.cli.kinds.detect.files import open_labeled
 
-        data = open_labelled(held_out.data or "", held_out.labels, held_out.skip_bad)
+        data = open_labeled(held_out.data or "", held_out.labels, held_out.skip_bad)
         data.check_known(model.labels, held_out.allow_unknown)
         return data
 
@@ -218,7 +218,7 @@ class DetectKind(KindSpec):
         return []
 
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
-        from latentstruct.cli.kinds.detect.files import open_unlabelled
+        from latentstruct.cli.kinds.detect.files import open_unlabeled
         from latentstruct.cli.kinds.detect.findings import write_findings
         from latentstruct.data.images import require_vision
 
@@ -229,7 +229,7 @@ class DetectKind(KindSpec):
         check_folder(folder, PREDICTIONS_FILE)
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
             raise InputError("output", output, "a folder without a file of this name", f"{PICTURES} is a file.")
-        n_images = write_findings(model, open_unlabelled(data, skip_bad), folder)
+        n_images = write_findings(model, open_unlabeled(data, skip_bad), folder)
         written = f"{n_images} image{'' if n_images == 1 else 's'}"
         say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 

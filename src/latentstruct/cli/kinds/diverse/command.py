@@ -72,14 +72,14 @@ class DiverseKind(KindSpec):
 
         exact = "auto" if options.exact is None else options.exact
         task = DiverseSubset(options.k, levels=parse_levels(options.levels), titles=options.titles, exact=exact)
-        queries = read_labelled(options.data, options.k)
+        queries = read_labeled(options.data, options.k)
         sizes = {"n_examples": len(queries), "n_documents": sum(map(len, queries))}
         progress.say(f"read {len(queries)} queries, {sizes['n_documents']} documents from {options.data}")
         Y = [query.subtopics for query in queries]
         return Loaded(candidates(queries), Y, options.latent_svm(task), sizes, DiverseRecord(**sizes), shown=queries)
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[DiversityQuery]":
-        return read_labelled(held_out.data or "", model.estimator.task.k)
+        return read_labeled(held_out.data or "", model.estimator.task.k)
 
     def score(self, model: Trained, data: "list[DiversityQuery]") -> dict[str, Any]:
         return compare_choices(model.estimator, data, model.estimator.predict(candidates(data)))
@@ -147,7 +147,7 @@ def read_queries(name: str, k: int) -> "list[DiversityQuery]":
     return queries
 
 
-def read_labelled(name: str, k: int) -> "list[DiversityQuery]":
+def read_labeled(name: str, k: int) -> "list[DiversityQuery]":
     """Read queries all of which have subtopics."""
     queries = read_queries(name, k)
     for query in queries:

@@ -19,7 +19,7 @@ from latentstruct.cli.kinds.graph.files import (
     is_known,
     labels_of_types,
     named_graphs,
-    warn_of_unlabelled_types,
+    warn_of_unlabeled_types,
 )
 from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
 from latentstruct.cli.options import HeldOut, LabelOptions
@@ -149,7 +149,7 @@ class GraphKind(KindSpec):
         records = read_graphs(name)
         nodes = [node for record in records for node in record.nodes]
         n_unknown = check_training_labels(records, options)
-        warn_of_unlabelled_types(nodes, name, hidden)
+        warn_of_unlabeled_types(nodes, name, hidden)
         labels = frozenset(node.label for node in nodes if is_known(node))
         sizes = {"n_examples": len(records), "n_nodes": len(nodes)}
         sizes["n_edges"] = sum(len(record.edges) for record in records)

@@ -54,7 +54,7 @@ def no_labels(name: str) -> FormatError:
     return FormatError(name, Description("none"), "some nodes with labels")
 
 
-def warn_of_unlabelled_types(nodes: Sequence[Any], name: str, hidden: Any) -> None:
+def warn_of_unlabeled_types(nodes: Sequence[Any], name: str, hidden: Any) -> None:
     """Warn of types of nodes that never have a label, though they are not hidden."""
     known = {*hidden} | {node.type for node in nodes if is_known(node)}
     for one in sorted({node.type for node in nodes} - known):
@@ -76,13 +76,13 @@ def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any)
 def check_held_out_labels(records: Sequence["GraphRecord"], name: str, model: Trained, allow_unknown: bool) -> None:
     """Raise if graphs cannot be evaluated: all labels are missing, or the model does not know one."""
     check_hidden_nodes(records, name, model.estimator.task.hidden or {})
-    labelled = False
+    labeled = False
     for k, record in enumerate(records):
         for v, node in enumerate(record.nodes):
-            labelled = labelled or is_known(node)
+            labeled = labeled or is_known(node)
             if is_known(node) and node.label not in model.labels and not allow_unknown:
                 raise unknown_label(f"{graph_name(name, k, record)}, node {v}", node.label, model.labels)
-    if not labelled:
+    if not labeled:
         raise no_labels(name)
 
 

@@ -45,7 +45,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
 
     The training error is no estimate of the error on other sequences: use --valid, or evaluate on other data.
 
-    Examples: latentstruct train motif labelled.fa --width 13; latentstruct train motif --positive bound.fa
+    Examples: latentstruct train motif labeled.fa --width 13; latentstruct train motif --positive bound.fa
     --background intergenic.fa.gz --width 17 --strands 2
     """
 
@@ -87,11 +87,11 @@ class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
     the motif, and the weight of the background, are chosen later, so that any motif model can use the folder for
     evaluate and predict.
 
-    With --like MODEL, each sequence must be long enough for the motif of the model. With --unlabelled as well, DATA is
+    With --like MODEL, each sequence must be long enough for the motif of the model. With --unlabeled as well, DATA is
     any FASTA to predict for.
 
     Examples: latentstruct prepare motif --positive bound.fa --background intergenic.fa.gz -o prepared; latentstruct
-    prepare motif genome.fa.gz --like MODEL --unlabelled -o genome
+    prepare motif genome.fa.gz --like MODEL --unlabeled -o genome
     """
 
     files: ClassVar[tuple[str, ...]] = ("data", "positive", "negative", "background")
@@ -102,8 +102,8 @@ class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
 
     def check(self) -> None:
         self.check_files(None)
-        if self.unlabelled and (self.data is None or self.background is not None):
-            raise InputError("unlabelled", True, f"left out with `{'background' if self.data else 'positive'}`")
+        if self.unlabeled and (self.data is None or self.background is not None):
+            raise InputError("unlabeled", True, f"left out with `{'background' if self.data else 'positive'}`")
         super().check()
 
 

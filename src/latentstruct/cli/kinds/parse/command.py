@@ -158,7 +158,7 @@ class ParseKind(KindSpec):
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         by_label = sorted(scores["by_label"].items(), key=lambda item: -item[1]["n_true"])[:LABELS_SHOWN]
-        items = [("all", scores), ("all, unlabeled", scores["unlabelled"]), *by_label]
+        items = [("all", scores), ("all, unlabeled", scores["unlabeled"]), *by_label]
         print_ratios("constituents", "label", items)
         if len(scores["by_label"]) > LABELS_SHOWN:
             say(f"{len(scores['by_label']) - LABELS_SHOWN} rarer labels are not shown; --json has all")

@@ -14,7 +14,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, print_table, show_share
 
 if TYPE_CHECKING:
-    from latentstruct.cli.kinds.segment.files import LabelledImages
+    from latentstruct.cli.kinds.segment.files import LabeledImages
     from latentstruct.features.images import PatchFeatures
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
@@ -131,14 +131,14 @@ class SegmentKind(KindSpec):
     expected_stops = (STALLED,)
 
     def load(self, options: SegmentOptions, progress: Progress) -> Loaded:
-        from latentstruct.cli.kinds.segment.files import LabelledImages, read_patches
+        from latentstruct.cli.kinds.segment.files import LabeledImages, read_patches
         from latentstruct.data.images import label_name, read_label_names, require_vision
         from latentstruct.features.images import single_patch_weights
         from latentstruct.tasks import Graph
 
         require_vision()
         features = options.features()
-        files = LabelledImages.open(options.data, options.labels, options.unknown)
+        files = LabeledImages.open(options.data, options.labels, options.unknown)
         called = files.names_beside() if options.names is None else read_label_names(options.names)
         data = read_patches(files, features, progress)
         record = SegmentRecord(
@@ -172,14 +172,14 @@ class SegmentKind(KindSpec):
         # Label images are compared with the record, which has their labels as numbers.
         return frozenset()
 
-    def read(self, model: Trained, held_out: HeldOut) -> "LabelledImages":
-        from latentstruct.cli.kinds.segment.files import LabelledImages, check_held_out
+    def read(self, model: Trained, held_out: HeldOut) -> "LabeledImages":
+        from latentstruct.cli.kinds.segment.files import LabeledImages, check_held_out
 
-        data = LabelledImages.open_as(model.record, held_out.data or "", held_out.labels)
+        data = LabeledImages.open_as(model.record, held_out.data or "", held_out.labels)
         check_held_out(data, model, held_out.allow_unknown)
         return data
 
-    def score(self, model: Trained, data: "LabelledImages") -> dict[str, Any]:
+    def score(self, model: Trained, data: "LabeledImages") -> dict[str, Any]:
         from latentstruct.cli.kinds.segment.files import score_segments
 
         return score_segments(model, data)

@@ -104,7 +104,7 @@ class SegmentsKind(KindSpec):
     def load(self, options: SegmentsOptions, progress: Progress) -> Loaded:
         from latentstruct.tasks import SemiMarkov
 
-        data = read_sentences(options.data, labelled=True)
+        data = read_sentences(options.data, labeled=True)
         n_tokens, n_spans = sum(map(len, data.tokens)), sum(map(len, data.spans))
         progress.say(f"read {len(data.tokens)} sentences, {n_tokens} tokens, {n_spans} spans from {options.data}")
         labels = {label for spans in data.spans for *_, label in spans if label is not None}
@@ -134,7 +134,7 @@ class SegmentsKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> Sentences:
         name = held_out.data or ""
-        data = read_sentences(name, labelled=True)
+        data = read_sentences(name, labeled=True)
         for i, spans in enumerate(data.spans, 1):
             for first, stop, label in spans:
                 where = f"{name}, sentence {i}, span from {first} to {stop}"
@@ -155,7 +155,7 @@ class SegmentsKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str) -> None:
         from latentstruct.io.json_lines import write_records
 
-        sentences = read_sentences(data, labelled=False)
+        sentences = read_sentences(data, labeled=False)
         found = zip(sentences.tokens, self.find(model, sentences), strict=True)
         write_records(output, [{"tokens": tokens, "spans": spans} for tokens, spans in found])
 
@@ -185,8 +185,8 @@ def length_weights(estimator: Any) -> Any:
     )
 
 
-def read_sentences(name: str, labelled: bool) -> Sentences:
-    """Read sentences; their spans must be there if they are `labelled`."""
+def read_sentences(name: str, labeled: bool) -> Sentences:
+    """Read sentences; their spans must be there if they are `labeled`."""
     import msgspec
 
     from latentstruct.io.json_lines import read_records
@@ -204,7 +204,7 @@ def read_sentences(name: str, labelled: bool) -> Sentences:
         tokens, spans, taken = one.tokens, one.spans, set[int]()
         if not tokens:
             raise fail("none", "tokens")
-        if labelled and spans is None:
+        if labeled and spans is None:
             raise fail("none", "a list of spans, which may be empty")
         for first, stop, label in spans or []:
             inside = range(first, stop)
