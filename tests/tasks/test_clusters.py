@@ -46,7 +46,7 @@ def pair_counts(key, response):
 
 
 def lea_counts(key, response):
-    """Moosavi and Strube: |S| times the fraction of its links in the response; an item alone has one link, to itself."""
+    """Moosavi and Strube: |S| times the fraction of its links in the response; an item alone has a link to itself."""
     total = 0.0
     for S in key:
         links = {frozenset(pair) for pair in combinations(S, 2)} or {frozenset(S)}

@@ -15,7 +15,14 @@ from latentstruct.progress.display import Progress, print_table, show_percent
 if TYPE_CHECKING:
     from latentstruct.io.groups import ItemGroups
 
-MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "lea": "LEA", "pairs": "pairs"}
+MEASURES = {
+    "muc": "MUC",
+    "b_cubed": "B³",
+    "ceaf_entity": "CEAF-e",
+    "ceaf_mention": "CEAF-m",
+    "lea": "LEA",
+    "pairs": "pairs",
+}
 
 
 ClusterModel = Literal["latent", "correlation"]
