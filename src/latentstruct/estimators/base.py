@@ -329,9 +329,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         n_jobs, task = self._check_fit(given)
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
-            objective = compose(task, data.batch, weights).in_threads(n_jobs)
-            if data.chunk_bounds is not None:
-                objective = objective.with_chunk_bounds(data.chunk_bounds)
+            objective = compose(task, data.batch, weights).divided(n_jobs, data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
             yield task, data, objective

@@ -66,7 +66,7 @@ class Monitor:
     Parameters
     ----------
     problem : Objective
-        Counted objective.
+        The objective.
     tol : float
         Relative gap (P − D)/|P| at which the solver has converged.
     max_iter, max_seconds : number
@@ -118,8 +118,7 @@ class Monitor:
     solver: Any = None
 
     def __post_init__(self) -> None:
-        assert self.problem.plus.tally is not None
-        self.tally = self.problem.plus.tally
+        self.tally, self.calls_before = self.problem.plus.tally, self.problem.plus.tally.calls
         # Objectives below this size are treated as 0.
         self.least = least_scale(self.problem.weights)
         self.model: Callable[[Vector], float] | None = None
@@ -136,7 +135,7 @@ class Monitor:
     def state_dict(self) -> Tree:
         """Return the state after the last iteration, with that of the solver."""
         self.seconds = time.perf_counter() - self._began
-        self.calls, self.memory = self.tally.calls, memory_of(self.problem)
+        self.calls, self.memory = self.tally.calls - self.calls_before, memory_of(self.problem)
         proven_at = None if self.exact else self.proven_at
         return {**state_dict(self), "proven_at": proven_at, "solver": self.snapshot()}
 
@@ -149,7 +148,7 @@ class Monitor:
         if any(start.iterations > len(self.history) for start in self.earlier):
             raise ValueError(f"a start ended after more than {len(self.history)} iterations")
         checked_dict(self.solver)
-        self._began, self.tally.calls = time.perf_counter() - self.seconds, self.calls
+        self._began, self.calls_before = time.perf_counter() - self.seconds, self.tally.calls - self.calls
         recall(self.problem, self.memory)
         self._judge(self.found, self.met, False, self.history[-1].seconds)
 
@@ -264,7 +263,7 @@ class Monitor:
         bound = max(bound, self.lower_bound)
         if not self.certified:
             bound = min(bound, shown)
-        number, calls, start = self._iterations() + 1, self.tally.calls, len(self.earlier)
+        number, calls, start = self._iterations() + 1, self.tally.calls - self.calls_before, len(self.earlier)
         line = Iteration(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
         self.history.append(line)
         answer = None
@@ -309,7 +308,7 @@ class Monitor:
         assert self.best is not None
         self._prefer_proven()
         self._check()
-        calls, value, bound = self.tally.calls, self.objective, self.lower_bound
+        calls, value, bound = self.tally.calls - self.calls_before, self.objective, self.lower_bound
         if self.history:
             last, gap = self.history[-1], value - bound
             last = replace(last, objective=value, lower_bound=bound, gap=gap, oracle_calls=calls, estimate=False)
@@ -549,8 +548,7 @@ class BaseSolver(Parametrized):
         """
         self.check(objective)
         with solving():
-            counted = objective.counted()
-            monitor = Monitor(counted, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
+            monitor = Monitor(objective, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
             w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
             if w0 is None and objective.starts is not None and "convex" not in objective.properties:
                 monitor.n_starts = self.restarts
@@ -560,8 +558,8 @@ class BaseSolver(Parametrized):
                     if attempt > first:
                         monitor.begin_next_start()
                     if w0 is None and not monitor.resumed:
-                        w = self._start(counted, attempt)
-                    self._run(counted, monitor, w, state)
+                        w = self._start(objective, attempt)
+                    self._run(objective, monitor, w, state)
                     if monitor.reason in LAST:
                         break
             except KeyboardInterrupt:
@@ -570,7 +568,7 @@ class BaseSolver(Parametrized):
                     monitor.closing()
             if monitor.best is None:
                 last = w if monitor.current is None else monitor.current
-                monitor.offer(last, *counted.evaluate(last))
+                monitor.offer(last, *objective.evaluate(last))
             return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
