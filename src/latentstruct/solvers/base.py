@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -150,7 +150,7 @@ class Monitor:
         checked_dict(self.solver)
         self._began, self.calls_before = time.perf_counter() - self.seconds, self.tally.calls - self.calls
         recall(self.problem, self.memory)
-        self._judge(self.found, self.met, False, self.history[-1].seconds)
+        self._judge(self.history[-1], self.found, self.met, False)
 
     @property
     def resumed(self) -> bool:
@@ -226,13 +226,13 @@ class Monitor:
         self._revalue()
         if self.exact or not self.bounded:
             return
-        proven = self._meets(self.proven - self.lower_bound, abs(self.proven))
+        proven = self.is_small(self.proven - self.lower_bound, self.proven)
         if self.best is not None and not proven and self.is_small(self.gap):
             value, exact = self.problem.evaluate(self.best)
             self.objective = max(self.objective, value)
             if exact and value < self.proven:
                 self.proven, self.proven_at = value, self.best
-        if self._meets(self.proven - self.lower_bound, abs(self.proven)):
+        if self.is_small(self.proven - self.lower_bound, self.proven):
             self.objective, self.best = self.proven, self.proven_at
 
     def bound(self, value: float, below: bool = True) -> None:
@@ -245,11 +245,10 @@ class Monitor:
         """Distance between the best objective and the best bound."""
         return self.objective - self.lower_bound
 
-    def is_small(self, gap: float) -> bool:
-        """Return whether a gap meets the tolerance at the current objective."""
-        return self._meets(gap, abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap)
-
-    def _meets(self, gap: float, scale: float) -> bool:
+    def is_small(self, gap: float, objective: float | None = None) -> bool:
+        """Return whether a gap meets the tolerance at an objective, by default the current one."""
+        value = self.objective if objective is None else objective
+        scale = abs(value) if math.isfinite(value) else abs(self.lower_bound) + gap
         return math.isfinite(gap) and gap <= self.tol * max(scale, self.least)
 
     def close_iteration(self, estimate: tuple[float, float] | None = None) -> bool:
@@ -263,14 +262,15 @@ class Monitor:
         bound = max(bound, self.lower_bound)
         if not self.certified:
             bound = min(bound, shown)
-        number, calls, start = self._iterations() + 1, self.tally.calls - self.calls_before, len(self.earlier)
+        start, calls = len(self.earlier), self.tally.calls - self.calls_before
+        number = len(self.history) + 1 - (self.earlier[-1].iterations if start else 0)
         line = Iteration(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
         self.history.append(line)
         answer = None
         if self.callback is not None:
             answer = self.callback(replace(line, w=self.best if estimate is None else None))
         found = EARLY_STOPPING if isinstance(answer, str) and answer == EARLY_STOPPING else self.reason
-        self._judge(found, estimate is None and self.is_small(self.gap), bool(answer), seconds)
+        self._judge(line, found, estimate is None and self.is_small(self.gap), bool(answer))
         self._save()
         return bool(self.reason)
 
@@ -285,20 +285,16 @@ class Monitor:
             last = len(self.earlier) + 1 >= self.n_starts or self.reason in LAST
             self.checkpointer.save(self.state_dict, self.reason if last else "")
 
-    def _iterations(self) -> int:
-        """Return the number of iterations of this start."""
-        return len(self.history) - (self.earlier[-1].iterations if self.earlier else 0)
-
-    def _judge(self, found: str, met: bool, stopped: bool, seconds: float) -> None:
+    def _judge(self, last: Iteration, found: str, met: bool, stopped: bool) -> None:
         """Set the reason to stop: the tolerance is met, a limit is reached, or the reason found by the solver."""
         self.found, self.met = found, met
         if met:
             self.reason = "converged"
         elif found == EARLY_STOPPING or stopped:
             self.reason = found if found == EARLY_STOPPING else "callback"
-        elif self._iterations() >= self.max_iter:
+        elif last.iteration >= self.max_iter:
             self.reason = "max_iter"
-        elif seconds >= self.max_seconds:
+        elif last.seconds >= self.max_seconds:
             self.reason = "max_seconds"
         else:
             self.reason = found
@@ -492,10 +488,6 @@ class BaseSolver(Parametrized):
                 "Solvers such as CCCP and LBFGS support restarts.",
             )
         self.set_params(restarts=restarts)
-
-    def repeated(self, objective: Objective) -> Self:
-        """Return the solver with parameters for one of many similar problemswith kept planes."""
-        return self
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return the stopping rule of a run, its goal and its span; see `latentstruct.progress.eta.StoppingRule`."""
