@@ -14,7 +14,7 @@ from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
@@ -406,19 +406,15 @@ class Chain(ItemLabels[ChainBatch]):
         """Return the best labeling of each sequence: all tokens are outputs, so that no latents are left."""
         return self.decode(batch, w, HARD)
 
-    def chunked(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether all labels are maximized over, which is split by `Query.chunks`."""
-        known = mode == "clamped" and not batch.half_labeled
-        return not known and self._effective(batch, mode, temperature) == HARD
-
-    def work(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each sequence takes, shape (n,)."""
-        n = len(self.labels_)
+    def cost(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per sequence; maxima over all labels are split by `Query.chunks`."""
+        n, lengths = len(self.labels_), np.diff(batch.offsets)
         if mode == "clamped" and not batch.half_labeled:
-            return 20.0 * np.diff(batch.offsets)
+            return Cost(20.0 * lengths)
         products = n * batch.inputs.product_time
         hard = self._effective(batch, mode, temperature) == HARD
-        return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
+        steps = 0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products
+        return Cost(steps * lengths, chunked=hard)
 
     def loss_levels(self, batch: ChainBatch, query: Query) -> LossLevels | None:
         """Return the best labelings of each loss, if costs are multiples of a unit."""
