@@ -396,4 +396,4 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the share of tokens with the right label among those whose label is known."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        return known_accuracy(truth.label, predicted.label, offsets, sample_weight)
+        return known_accuracy(truth.label, predicted.label, offsets, sample_weight, np.empty((0, 0)))
