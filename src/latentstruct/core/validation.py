@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse
 from latentstruct.core.parameters import clone
 from latentstruct.exceptions import Description, InputError
@@ -175,11 +175,11 @@ def as_reals(values: Any) -> NDArray[np.float64]:
     if found.dtype.kind in "OSTU":
         text = next((value for value in found.flat if isinstance(value, str | bytes)), None)
         if text is not None:
-            raise TypeError(f"text such as {show(text)}")
+            raise TypeError(f"text such as {repr_short(text)}")
     try:
         return np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(show(values)) from error
+        raise TypeError(repr_short(values)) from error
 
 
 def numbers_of(values: Any, name: str, expected: str = "real numbers", hint: str | None = None) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require_label_pairs
 from latentstruct.core.types import Indices, Vector, locate
 from latentstruct.core.unknown import UNKNOWN, is_unknown
@@ -93,7 +93,7 @@ class LabelSet:
         try:
             return self.index[label]
         except KeyError:
-            shown = ", ".join(show(known) for known in self.labels[:10])
+            shown = ", ".join(repr_short(known) for known in self.labels[:10])
             more = f", … ({len(self)} in total)" if len(self) > 10 else ""
             raise InputError(
                 "label",
@@ -152,9 +152,13 @@ class LabelSet:
         matrix = numbers_of(costs, "costs", "real numbers, one row and column per label").copy()
         if missed:
             matrix = np.where(np.eye(n, dtype=bool), 0.0, matrix.reshape(n, -1))
-        order = f"The labels are {show(self.labels[:10])}."
+        order = f"The labels are {repr_short(self.labels[:10])}."
         check_shape(matrix, (n, n), "costs", "one row per true and one column per predicted label", order)
-        require_costs(matrix, "costs", lambda i, j: f"for the labels {show(self.labels[i])} and {show(self.labels[j])}")
+        require_costs(
+            matrix,
+            "costs",
+            lambda i, j: f"for the labels {repr_short(self.labels[i])} and {repr_short(self.labels[j])}",
+        )
         return matrix
 
 

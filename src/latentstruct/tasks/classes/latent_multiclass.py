@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.candidates import pool_candidates, pool_renyi
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sklearn
 from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
@@ -380,7 +380,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         absent = np.flatnonzero(self.table_ is not None and self.table_.vector_of[truth, states] == ABSENT)
         if len(absent):
             i = absent[0]
-            label = show(self.labels_.labels[truth[i]])
+            label = repr_short(self.labels_.labels[truth[i]])
             raise InputError(f"latents[{i}]", states[i], f"a state that class {label} has, see `vector_of_`")
         return states.astype(np.int64)
 

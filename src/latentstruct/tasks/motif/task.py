@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
@@ -464,7 +464,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         place = at - int(offsets[i])
         raise InputError(
             f"X[{i}]",
-            Description(f"{show(X[i][place])} at position {place}"),
+            Description(f"{repr_short(X[i][place])} at position {place}"),
             f"a string of the letters {LETTERS}",
             "Replace other letters by N.",
         )
