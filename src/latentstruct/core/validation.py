@@ -99,15 +99,10 @@ boolean = Constraint(_is_flag, "True", "False")
 function = Constraint(callable, "a function")
 
 
-def constraints_of(kind: type) -> dict[str, Constraint]:
-    """Return the constraints that a class and its bases declare in `constraints`, by parameter."""
-    tables = (vars(base).get("constraints", {}) for base in reversed(kind.__mro__))
-    return {name: constraint for table in tables for name, constraint in table.items()}
-
-
 def check_parameters(owner: Any) -> None:
-    """Raise InputError unless the parameters of an object satisfy the constraints of its class."""
-    for name, constraint in constraints_of(type(owner)).items():
+    """Raise InputError unless the parameters of an object satisfy the `constraints` of its class and its bases."""
+    tables = (vars(base).get("constraints", {}) for base in reversed(type(owner).__mro__))
+    for name, constraint in {name: one for table in tables for name, one in table.items()}.items():
         constraint.check(getattr(owner, name), name)
 
 

@@ -13,7 +13,7 @@ from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_length
-from latentstruct.parallel.threads import chunk_by_work, thread_fold
+from latentstruct.parallel.threads import thread_fold
 from latentstruct.planes.plane import Plane, checked_planes
 from latentstruct.planes.summation import MOST_GROUPS, PlaneTree, group_size
 
@@ -155,8 +155,9 @@ def shard_bounds(side: TaskOracle, X: Any) -> Indices:
     X : collection of length n
         The examples.
     """
-    if side.shared:
-        return chunk_by_work(side.work, side.least_summed)
+    bounds = side.sum_bounds()
+    if bounds is not None:
+        return bounds
     n = length_of(X)
     done = np.cumsum(np.ones(n) if hasattr(X, "shape") else [1.0 + length_of(x) for x in X])
     # A power of two divides evenly among two or four workers.
@@ -228,7 +229,6 @@ class ShardedOracle(BaseOracle):
     weights: Vector
     mode: Mode
     temperature: Temperature = HARD
-    n_jobs: int = 1
     separable = False
 
     def __post_init__(self) -> None:
@@ -324,7 +324,7 @@ def _divided_total(
     task: Task, batch: Batch, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any
 ) -> Plane:
     weights = np.broadcast_to(weights, batch.n_examples).copy()
-    return TaskOracle(task, batch, weights, mode, temperature, n_jobs).total(w)
+    return TaskOracle(task, batch, weights, mode, temperature, n_jobs=n_jobs).total(w)
 
 
 def _part_total(

@@ -189,14 +189,6 @@ class FileCheckpointer:
         self._written_at = time.monotonic()
 
 
-def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
-    """Return the checkpointer for the argument of `fit`, or None."""
-    if checkpoint is None:
-        return None
-    found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return FileCheckpointer(found, identity())
-
-
 def iterations_in(tree: Tree) -> int:
     """Return the number of iterations of a state."""
     found = 0

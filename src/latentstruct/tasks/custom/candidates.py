@@ -13,7 +13,7 @@ from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import is_ordered
 from latentstruct.exceptions import Description, InputError
@@ -249,10 +249,10 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         best, (_, best_groups) = highest(scores, groups)[1], highest(values, batch.examples)
         return self._listed_predictions(batch, values[best_groups], best[best_groups])
 
-    def work(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,)."""
+    def cost(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per example."""
         softness = 10.0 if temperature == Temperature() else 40.0
-        return (softness + batch.inputs.product_time) * np.diff(batch.offsets)
+        return Cost((softness + batch.inputs.product_time) * np.diff(batch.offsets))
 
     def loss_levels(self, batch: CandidateBatch, query: Query) -> LossLevels:
         """Return all candidates."""
