@@ -31,6 +31,7 @@ SUITES = (
     "cold",
     "threads",
     "peers",
+    "neural",
     "sweeps",
     "memory_curves",
     "larger_than_memory",
