@@ -4,16 +4,13 @@
 // unary terms (inputs, bias, start, end, loss) are already in the scores. u_t(y) is a unary score, A the (S, S)
 // transition scores, ε a temperature. A score of -inf forbids a label; at least one label of each token is allowed.
 // Offsets and labels were checked when the batch was prepared.
-#include "binding.hpp"
+#include "atoms.hpp"
 #include "chain_pooling.hpp"
 #include "sparse_rows.hpp"
 
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
 using Square = In<double, 2>;
 
 constexpr Index FREE = 0, AUGMENTED = 1;
@@ -23,9 +20,9 @@ constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
 struct Blocks {
   Index transitions, bias, start, end;
 
-  static Blocks read(nb::handle source) {
-    const auto field = [&](const char *name) { return nb::cast<Index>(source.attr(name)); };
-    return {field("transitions"), field("bias"), field("start"), field("end")};
+  static Blocks read(const Fields &fields) {
+    return {fields.number<Index>("transitions"), fields.number<Index>("bias"), fields.number<Index>("start"),
+            fields.number<Index>("end")};
   }
 };
 
@@ -35,29 +32,15 @@ struct LabelScores {
   std::size_t n;
   Index mode;
 
-  static LabelScores read(nb::handle source) {
-    const auto costs = array<Square>(source, "costs");
+  static LabelScores read(const Fields &fields) {
+    Index n = -1;
+    const auto *costs = fields.get<const double>("costs", &n, &n);
     const auto block = [&](const char *name) -> const double * {
-      const auto found = array<Vector>(source, name);
-      require(found.shape(0) == 0 || found.shape(0) == costs.shape(0), "label scores must have one per label, or none");
+      const auto found = fields.array<Vector>(name);
+      require(found.shape(0) == 0 || static_cast<Index>(found.shape(0)) == n, "label scores must have one per label, or none");
       return found.shape(0) ? found.data() : nullptr;
     };
-    require(costs.shape(0) == costs.shape(1), "costs must be square");
-    return {block("bias"), block("start"), block("end"), costs.data(), costs.shape(0), nb::cast<Index>(source.attr("mode"))};
-  }
-};
-
-// Flat atoms of many planes, see the Python class of this name.
-struct Atoms {
-  std::int32_t *row, *column;
-  double *value;
-  std::size_t size;
-
-  static Atoms read(nb::handle source) {
-    const auto row = array<Out<std::int32_t, 1>>(source, "row"), column = array<Out<std::int32_t, 1>>(source, "column");
-    const auto value = array<Out<double, 1>>(source, "value");
-    require_length(value.shape(0), row, column);
-    return {row.data(), column.data(), value.data(), value.shape(0)};
+    return {block("bias"), block("start"), block("end"), costs, static_cast<std::size_t>(n), fields.number<Index>("mode")};
   }
 };
 
@@ -140,14 +123,14 @@ public:
     if (length == 0) return 0.0;
     const double *matrix = transitions[0];
     double *row = best[0];
-    for (std::size_t y = 0; y < width; y += WIDTH) lanes(row + y) = lanes(scores[0] + y);
+    for (std::size_t y = 0; y < width; y += WIDTH) lanes(row + y) = load(scores[0] + y);
     for (std::size_t t = 1; t < length; ++t, row += width) {
       const double *own = scores[t];
       double *maxima = arriving[t];
-      multiply_rows<Maxima, 1>({row, 0, 1}, n, matrix, width,
+      multiply_rows<Hard, 1>({row, 0, 1}, n, matrix, width,
                                [&](int, std::size_t place, const Lanes &found) __attribute__((always_inline)) {
                                  lanes(maxima + place) = found;
-                                 lanes(row + width + place) = found + lanes(own + place);
+                                 lanes(row + width + place) = found + load(own + place);
                                });
     }
     std::size_t y = 0;
@@ -176,7 +159,7 @@ LATENTSTRUCT_CLONES void label_all(const double *scores, const Sequences &sequen
   }
 }
 
-void viterbi(Square scores, Indices offsets, Square transitions, Out<Index, 1> labels, Out<double, 1> values) {
+void viterbi(Square scores, Indices offsets, Square transitions, Numbers labels, Values values) {
   const std::size_t n = transitions.shape(0);
   require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
   const Sequences sequences(offsets, scores.shape(0));
@@ -238,8 +221,8 @@ double label_by_errors(const double *scores, std::size_t length, const double *t
 // best[t, e, y] is the best score of the first t + 1 labels with e errors among them, ending in y; the product is then
 // maximized over the number of errors. values[k] is the maximum (>= 0, reached by the truth) and losses[k] the number of
 // errors of its labeling.
-void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indices truth, Out<Index, 1> labels,
-                       Out<double, 1> values, Out<double, 1> losses) {
+void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indices truth, Numbers labels,
+                       Values values, Values losses) {
   const std::size_t n = transitions.shape(0);
   require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
   const Sequences sequences(offsets, scores.shape(0));
@@ -258,7 +241,7 @@ void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indic
 
 // Pool each sequence, see `ChainPooling`: scores become marginals.
 void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Square transitions, double output_temperature,
-                    double latent_temperature, double limit, Vector weights, Index by, Out<double, 1> values,
+                    double latent_temperature, double limit, Vector weights, Index by, Values values,
                     Out<double, 3> pairs) {
   const std::size_t n = transitions.shape(0);
   require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
@@ -293,7 +276,7 @@ LATENTSTRUCT_CLONES void add_costs(const double *marginals, std::size_t n, const
   }
 }
 
-void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Out<double, 1> out) {
+void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Values out) {
   const std::size_t n = marginals.shape(1);
   require(costs.shape(0) == n + 1 && costs.shape(1) == n, "costs must have a row per label and one for unknown ones");
   require_length(marginals.shape(0), truth);
@@ -304,10 +287,10 @@ void expected_costs(Square marginals, Indices truth, Indices offsets, Square cos
 
 // Write the joint features of one sequence's labeling as atoms from `at` on; `token` is its first input row.
 LATENTSTRUCT_INLINE void put_labeling(std::size_t at, const Index *labels, std::size_t length, Index token, Index n,
-                                      const Blocks &blocks, const Atoms &atoms) {
+                                      const Blocks &blocks, const AtomTable &atoms) {
   if (length == 0) return;
   const std::size_t needed = length * (2 + (blocks.bias >= 0)) - 1 + (blocks.start >= 0) + (blocks.end >= 0);
-  require(at + needed <= atoms.size, "the arrays of atoms are too short");
+  require(at + needed <= atoms.n, "the arrays of atoms are too short");
   std::int32_t *row = atoms.row + at, *column = atoms.column + at;
   for (std::size_t t = 0; t < length; ++t, ++row, ++column) {
     *row = static_cast<std::int32_t>(token + t);
@@ -324,7 +307,7 @@ LATENTSTRUCT_INLINE void put_labeling(std::size_t at, const Index *labels, std::
 
 // Write the joint features of all sequences' labelings, each from its pointer on; tokens[k] is the first input row.
 void labeling_atoms(Indices labels, Indices offsets, Indices tokens, Index n_labels, Blocks blocks, Indices pointers,
-                    Atoms atoms) {
+                    AtomTable atoms) {
   const Sequences sequences(offsets, labels.shape(0));
   require_length(sequences.count, tokens);
   require_length(sequences.count + 1, pointers);
@@ -345,7 +328,7 @@ struct Problem {
 };
 
 LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, std::size_t last, std::size_t longest,
-                                     const Atoms &atoms, double *values, double *losses) {
+                                     const AtomTable &atoms, double *values, double *losses) {
   const LabelScores &added = problem.added;
   const std::size_t n = added.n;
   Labeler labeler(problem.transitions, n, longest);
@@ -376,7 +359,7 @@ LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, 
 // the mode FREE; `found` is (2, k): values and losses.
 void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
                  Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks, Indices pointers,
-                 Atoms atoms, Out<double, 2> found) {
+                 AtomTable atoms, Out<double, 2> found) {
   const std::size_t n = added.n, count = tokens.shape(0);
   require(n > 0 && transitions.shape(0) == n && transitions.shape(1) == n && products.shape(1) == n && weights.shape(1) == n,
           "scores must have one column per label");
@@ -400,7 +383,7 @@ void best_planes(Index first, Index last, Square products, SparseRows inputs, Sq
 
 // Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`.
 void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indices tokens, Blocks blocks,
-                    Out<Index, 1> pointers, Atoms atoms) {
+                    Numbers pointers, AtomTable atoms) {
   const Sequences sequences(offsets, marginals.shape(0));
   const std::size_t n = marginals.shape(1);
   require_length(sequences.count, tokens, pairs);
@@ -409,7 +392,7 @@ void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indi
   std::size_t a = 0;
   // One atom for each label at `column` and following, unless its value is 0.
   const auto put = [&](Index row, Index column, const double *values) {
-    require(a + n <= atoms.size, "the arrays of atoms are too short");
+    require(a + n <= atoms.n, "the arrays of atoms are too short");
     for (std::size_t y = 0; y < n; ++y) {
       atoms.row[a] = static_cast<std::int32_t>(row);
       atoms.column[a] = static_cast<std::int32_t>(column + y);

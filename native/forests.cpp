@@ -3,7 +3,7 @@
 // A forest lists all outputs of an example: items in an order in which those below come first, each reached by edges
 // from other items. An edge has a score, a loss and the items below it; a derivation of the last item, the root, takes
 // one edge of each item that it reaches. best[item][l] is the largest score of a derivation with loss l.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "functions.hpp"
 
 #include <algorithm>
@@ -18,17 +18,14 @@ struct Forests {
   const Index *items_at, *edge_at, *tail_at, *tails, *losses;
   Index n, n_items, n_edges;
 
-  static Forests read(nb::handle source) {
-    const auto items_at = array<In<Index, 1>>(source, "items_at"), edge_at = array<In<Index, 1>>(source, "edge_at");
-    const auto tail_at = array<In<Index, 1>>(source, "tail_at"), tails = array<In<Index, 1>>(source, "tails");
-    const auto losses = array<In<Index, 1>>(source, "losses");
-    require(items_at.shape(0) > 0 && edge_at.shape(0) > 0, "forests must have offsets");
-    require_length(losses.shape(0) + 1, tail_at);
-    const Index n = static_cast<Index>(items_at.shape(0)) - 1, n_items = static_cast<Index>(edge_at.shape(0)) - 1;
-    const Index n_edges = static_cast<Index>(losses.shape(0));
-    require(items_at(n) == n_items && edge_at(n_items) == n_edges && tail_at(n_edges) == static_cast<Index>(tails.shape(0)),
+  static Forests read(const Fields &fields) {
+    Index n = -1, n_items = -1, n_edges = -1, n_tails = -1;
+    const Forests found{fields.indices("items_at", {&n, 1}),      fields.indices("edge_at", {&n_items, 1}),
+                        fields.indices("tail_at", {&n_edges, 1}), fields.indices("tails", &n_tails),
+                        fields.indices("losses", &n_edges),       n, n_items, n_edges};
+    require(found.items_at[n] == n_items && found.edge_at[n_items] == n_edges && found.tail_at[n_edges] == n_tails,
             "offsets of forests must end where items, edges and tails do");
-    return {items_at.data(), edge_at.data(), tail_at.data(), tails.data(), losses.data(), n, n_items, n_edges};
+    return found;
   }
 };
 
@@ -126,7 +123,7 @@ struct Tables {
   }
 };
 
-void check(const Forests &forests, const In<Index, 1> &rows, const In<double, 1> &scores) {
+void check(const Forests &forests, const Indices &rows, const Vector &scores) {
   std::size_t n_edges = 0;
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     require(rows(k) >= 0 && rows(k) < forests.n, "rows must be numbers of forests");
@@ -139,7 +136,7 @@ Index edges_of(const Forests &forests, Index forest) {
   return forests.edge_at[forests.items_at[forest + 1]] - forests.edge_at[forests.items_at[forest]];
 }
 
-void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<Index, 1> level_at, Out<double, 1> values) {
+void best_by_loss(Forests forests, Indices rows, Vector scores, Indices level_at, Values values) {
   check(forests, rows, scores);
   require_length(rows.shape(0) + 1, level_at);
   require(level_at(rows.shape(0)) == static_cast<Index>(values.shape(0)), "values must have the given levels");
@@ -156,7 +153,7 @@ void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<I
   }
 }
 
-void trace_losses(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<Index, 1> losses, Out<double, 1> used) {
+void trace_losses(Forests forests, Indices rows, Vector scores, Indices losses, Values used) {
   check(forests, rows, scores);
   require_length(rows.shape(0), losses);
   require_length(scores.shape(0), used);

@@ -5,7 +5,7 @@
 // labeled positive, and the best ones to take are those of the highest scores. So `positive_sums` (p + 1,) and
 // `negative_sums` (q + 1,) hold the sums of the 0, 1, 2, … highest scores of each class. A ranking counts by the pairs of
 // a positive and a negative example that it swaps. Rows and offsets come from prepared batches, which checked them.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "functions.hpp"
 
 #include <nanobind/stl/pair.h>
@@ -17,11 +17,6 @@
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Numbers = Out<Index, 1>;
-using Values = Out<double, 1>;
 using Table = std::pair<Index, Index>;
 
 Index last(const Vector &sums) {

@@ -10,10 +10,6 @@
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Values = Out<double, 1>;
 using Doubles = std::vector<double>;
 
 enum Rule { PLAIN, AWAY, PAIRWISE, SMO };
