@@ -99,10 +99,21 @@ struct Kept {
     }
   }
 
+  // vector += coefficient · g_p.
+  LATENTSTRUCT_INLINE void add_plane(const Rows &rows, Index p, double coefficient, double *vector) const {
+    for (const Number *k = numbers + start[p], *last = k + length[p]; k < last; ++k)
+      plane_add(rows, table.from(*k), 1, coefficient, vector);
+  }
+
   // vector += Σ_p coefficients[p] g_p. `n` is the length of the table; or `varied` if the coefficients sum to 0, so that
   // common atoms cancel. `scale` is the size of the numbers whose differences the coefficients are.
   LATENTSTRUCT_INLINE void add(const Rows &rows, Index n, const double *coefficients, double scale, double *memo,
                                double *vector) const {
+    // Mostly one plane has all weight.
+    Index weighted = 0, last_weighted = 0;
+    for (Index p = 0; p < count; ++p)
+      if (coefficients[p] != 0.0) ++weighted, last_weighted = p;
+    if (weighted == 1) return add_plane(rows, last_weighted, coefficients[last_weighted], vector);
     std::fill(memo, memo + n, 0.0);
     for (Index p = 0; p < count; ++p) {
       if (coefficients[p] == 0.0) continue;

@@ -53,16 +53,14 @@ Table best_f_table(Vector positive_sums, Vector negative_sums, double beta_squar
 }
 
 // The `a` of the highest positive_sums[a] + negative_sums[size - a] - price·a; size is from 0 to p + q.
-Index best_selection(Vector positive_sums, Vector negative_sums, Index size, double price) {
+LATENTSTRUCT_CLONES Index best_selection(Vector positive_sums, Vector negative_sums, Index size, double price) {
   const Index p = last(positive_sums), q = last(negative_sums);
   require(0 <= size && size <= p + q, "size must be from 0 to p + q");
-  double best = -INFINITE;
-  Index found = 0;
-  for (Index a = std::max<Index>(0, size - q); a <= std::min(size, p); ++a) {
-    const double value = positive_sums(a) + negative_sums(size - a) - price * a;
-    if (value > best) best = value, found = a;
-  }
-  return found;
+  const Index first = std::max<Index>(0, size - q), n = std::min(size, p) + 1 - first;
+  const double *positive = positive_sums.data() + first, *negative = negative_sums.data() + size - first;
+  return first + first_highest(n, [=](Index k) __attribute__((always_inline)) {
+    return positive[k] + negative[-k] - price * static_cast<double>(first + k);
+  });
 }
 
 // The table of the highest losses[a, b] + positive_sums[a] + negative_sums[b].
