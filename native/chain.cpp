@@ -88,17 +88,14 @@ LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, st
   }
 }
 
-LATENTSTRUCT_CLONES void add_to_all(double *scores, const Sequences &sequences, const LabelScores &added, const Index *labels) {
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    const Index first = sequences.offsets[k];
-    add_label_scores(scores + first * added.n, sequences.length(k), added.n, added, labels + first);
-  }
-}
-
-void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
+LATENTSTRUCT_CLONES void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
   require(scores.shape(1) == added.n, "scores must have one column per label");
   if (added.mode != FREE) require_length(scores.shape(0), labels);
-  add_to_all(scores.data(), Sequences(offsets, scores.shape(0)), added, labels.data());
+  const Sequences sequences(offsets, scores.shape(0));
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const Index first = sequences.offsets[k];
+    add_label_scores(scores.data() + first * added.n, sequences.length(k), added.n, added, labels.data() + first);
+  }
 }
 
 // Best labelings of one sequence at a time.
@@ -149,23 +146,24 @@ public:
   }
 };
 
-LATENTSTRUCT_CLONES void label_all(const double *scores, const Sequences &sequences, const double *transitions,
-                                   std::size_t n, Index *labels, double *values) {
-  Labeler labeler(transitions, n, sequences.longest);
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    const Index first = sequences.offsets[k];
-    pad_rows(scores + first * n, sequences.length(k), n, 0.0, labeler.scores[0]);
-    values[k] = labeler.label(sequences.length(k), labels + first);
-  }
-}
-
-void viterbi(Square scores, Indices offsets, Square transitions, Numbers labels, Values values) {
+// The number of labels, if scores and transitions have as many.
+std::size_t labels_of(const Square &scores, const Square &transitions) {
   const std::size_t n = transitions.shape(0);
   require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  return n;
+}
+
+LATENTSTRUCT_CLONES void viterbi(Square scores, Indices offsets, Square transitions, Numbers labels, Values values) {
+  const std::size_t n = labels_of(scores, transitions);
   const Sequences sequences(offsets, scores.shape(0));
   require_length(sequences.count, values);
   require_length(scores.shape(0), labels);
-  label_all(scores.data(), sequences, transitions.data(), n, labels.data(), values.data());
+  Labeler labeler(transitions.data(), n, sequences.longest);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const Index first = sequences.offsets[k];
+    pad_rows(scores.data() + first * n, sequences.length(k), n, 0.0, labeler.scores[0]);
+    values(k) = labeler.label(sequences.length(k), labels.data() + first);
+  }
 }
 
 // Maximize Δ(y)·(1 + s(y) - s(truth)) of one sequence for the Hamming loss Δ; see `viterbi_by_errors`.
@@ -223,8 +221,7 @@ double label_by_errors(const double *scores, std::size_t length, const double *t
 // errors of its labeling.
 void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indices truth, Numbers labels,
                        Values values, Values losses) {
-  const std::size_t n = transitions.shape(0);
-  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  const std::size_t n = labels_of(scores, transitions);
   const Sequences sequences(offsets, scores.shape(0));
   require_length(sequences.count, values, losses);
   require_length(scores.shape(0), labels, truth);
@@ -243,8 +240,7 @@ void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indic
 void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Square transitions, double output_temperature,
                     double latent_temperature, double limit, Vector weights, Index by, Values values,
                     Out<double, 3> pairs) {
-  const std::size_t n = transitions.shape(0);
-  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  const std::size_t n = labels_of(scores, transitions);
   const Sequences sequences(offsets, scores.shape(0));
   require_length(sequences.count, values, weights);
   if (labels.shape(0)) require_length(scores.shape(0), labels);
@@ -261,28 +257,23 @@ void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Squa
 // out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens t of sequence k and labels s.
 //
 // The last row of costs is that of unknown labels, -1.
-LATENTSTRUCT_CLONES void add_costs(const double *marginals, std::size_t n, const Index *truth, const Sequences &sequences,
-                                   const double *costs, double *out) {
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    double lanes[WIDTH] = {};
-    for (Index t = sequences.offsets[k]; t < sequences.offsets[k + 1]; ++t) {
-      const double *own = marginals + t * n, *line = costs + (truth[t] < 0 ? n : truth[t]) * n;
-      std::size_t s = 0;
-      for (; s + WIDTH <= n; s += WIDTH)
-        for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
-      for (; s < n; ++s) lanes[0] += own[s] * line[s];
-    }
-    out[k] = sum_of(lanes, WIDTH);
-  }
-}
-
-void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Values out) {
+LATENTSTRUCT_CLONES void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Values out) {
   const std::size_t n = marginals.shape(1);
   require(costs.shape(0) == n + 1 && costs.shape(1) == n, "costs must have a row per label and one for unknown ones");
   require_length(marginals.shape(0), truth);
   const Sequences sequences(offsets, marginals.shape(0));
   require_length(sequences.count, out);
-  add_costs(marginals.data(), n, truth.data(), sequences, costs.data(), out.data());
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    double lanes[WIDTH] = {};
+    for (Index t = offsets(k); t < offsets(k + 1); ++t) {
+      const double *own = marginals.data() + t * n, *line = costs.data() + (truth(t) < 0 ? n : truth(t)) * n;
+      std::size_t s = 0;
+      for (; s + WIDTH <= n; s += WIDTH)
+        for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
+      for (; s < n; ++s) lanes[0] += own[s] * line[s];
+    }
+    out(k) = sum_of(lanes, WIDTH);
+  }
 }
 
 // Write the joint features of one sequence's labeling as atoms from `at` on; `token` is its first input row.
@@ -315,70 +306,47 @@ void labeling_atoms(Indices labels, Indices offsets, Indices tokens, Index n_lab
     put_labeling(pointers(k), labels.data() + sequences.offsets[k], sequences.length(k), tokens(k), n_labels, blocks, atoms);
 }
 
-// What `best_planes` reads.
-struct Problem {
-  const double *products;
-  SparseRows inputs;
-  const double *weights;
-  const Index *offsets, *tokens, *truth;
-  LabelScores added;
-  const double *transitions;
-  Blocks blocks;
-  const Index *pointers;
-};
-
-LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, std::size_t last, std::size_t longest,
-                                     const AtomTable &atoms, double *values, double *losses) {
-  const LabelScores &added = problem.added;
-  const std::size_t n = added.n;
-  Labeler labeler(problem.transitions, n, longest);
-  std::vector<Index> labels(longest);
-  for (std::size_t k = first; k < last; ++k) {
-    const Index token = problem.tokens[k];
-    const std::size_t length = problem.offsets[k + 1] - problem.offsets[k];
-    if (problem.products)
-      pad_rows(problem.products + problem.offsets[k] * n, length, n, 0.0, labeler.scores[0]);
-    else
-      for (std::size_t t = 0; t < length; ++t)
-        row_times_weights(problem.inputs, token + t, problem.weights, n, labeler.scores[t]);
-    const Index *known = problem.truth + (added.mode == FREE ? 0 : token);
-    add_label_scores(labeler.scores[0], length, labeler.width, added, known);
-    values[k] = labeler.label(length, labels.data());
-    losses[k] = 0.0;
-    if (added.mode == AUGMENTED)
-      for (std::size_t t = 0; t < length; ++t)
-        if (known[t] >= 0) losses[k] += added.costs[known[t] * n + labels[t]];
-    put_labeling(problem.pointers[k], labels.data(), length, token, static_cast<Index>(n), problem.blocks, atoms);
-  }
-}
-
 // Find the best labelings of the selected sequences first … last - 1, and write their values, losses and features.
 //
 // All temporary data of a sequence stay in the cache. `products` (N, S) are those of the selected tokens, or
 // empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
 // the mode FREE; `found` is (2, k): values and losses.
-void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
-                 Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks, Indices pointers,
-                 AtomTable atoms, Out<double, 2> found) {
-  const std::size_t n = added.n, count = tokens.shape(0);
-  require(n > 0 && transitions.shape(0) == n && transitions.shape(1) == n && products.shape(1) == n && weights.shape(1) == n,
-          "scores must have one column per label");
+LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
+                                     Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks,
+                                     Indices pointers, AtomTable atoms, Out<double, 2> found) {
+  const std::size_t n = labels_of(products, transitions), count = tokens.shape(0);
+  require(added.n == n && weights.shape(1) == n, "scores must have one column per label");
   require(first >= 0 && first <= last && static_cast<std::size_t>(last) <= count, "sequences must exist");
   require_length(count + 1, offsets, pointers);
   require(found.shape(0) == 2 && found.shape(1) == count, "found must be (2, k)");
   const bool dense = products.shape(0) > 0;
-  std::size_t longest = 1;
+  Index longest = 1;
   for (Index k = first; k < last; ++k) {
     const Index length = offsets(k + 1) - offsets(k), end = tokens(k) + length;
     require(length >= 0 && offsets(k) >= 0 && tokens(k) >= 0, "sequences must not be negative");
     require(end <= static_cast<Index>(added.mode == FREE ? inputs.n : truth.shape(0)) &&
                 (dense ? offsets(k + 1) <= static_cast<Index>(products.shape(0)) : end <= static_cast<Index>(inputs.n)),
             "sequences must end inside the tokens");
-    longest = std::max(longest, static_cast<std::size_t>(length));
+    longest = std::max(longest, length);
   }
-  find_planes({dense ? products.data() : nullptr, inputs, weights.data(), offsets.data(), tokens.data(), truth.data(), added,
-               transitions.data(), blocks, pointers.data()},
-              first, last, longest, atoms, found.data(), found.data() + count);
+  Labeler labeler(transitions.data(), n, longest);
+  std::vector<Index> labels(longest);
+  for (Index k = first; k < last; ++k) {
+    const Index token = tokens(k);
+    const std::size_t length = offsets(k + 1) - offsets(k);
+    if (dense) pad_rows(products.data() + offsets(k) * n, length, n, 0.0, labeler.scores[0]);
+    else
+      for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, token + t, weights.data(), n, labeler.scores[t]);
+    const Index *known = truth.data() + (added.mode == FREE ? 0 : token);
+    add_label_scores(labeler.scores[0], length, labeler.width, added, known);
+    found(0, k) = labeler.label(length, labels.data());
+    double loss = 0.0;
+    if (added.mode == AUGMENTED)
+      for (std::size_t t = 0; t < length; ++t)
+        if (known[t] >= 0) loss += added.costs[known[t] * n + labels[t]];
+    found(1, k) = loss;
+    put_labeling(pointers(k), labels.data(), length, token, static_cast<Index>(n), blocks, atoms);
+  }
 }
 
 // Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`.
