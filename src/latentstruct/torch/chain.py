@@ -175,7 +175,7 @@ class ChainLoss(nn.Module):
         if self.loss == "hinge" and costs is not None and truth.hidden().any():
             expected = "known for loss='hinge'"
             raise InputError("tags", Description("unknown labels"), expected, "Use 'latent_hinge' or 'marginal'.")
-        blocks = emissions, *self._transitions()
+        blocks = emissions, *self.scores()
         if weights is not None and costs is None:
             if temperature != (1.0, 1.0) or truth.shares is not None:
                 got = Description(f"weights with temperatures {tuple(temperature)}")
@@ -188,6 +188,16 @@ class ChainLoss(nn.Module):
                 problem.pools[0].added *= layout.gather(to_array(self._weights(weights, emissions), "weights"))[:, None]
             losses = chain_values(blocks, problem)
         return reduce_losses(losses, reduction, layout.n_tokens)
+
+    def scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the scores of transitions (S, S), of first and of last labels (S,), −inf where rules forbid them."""
+        blocks = self.transitions, self.start_transitions, self.end_transitions
+        rules = self.forbidden_transitions, self.forbidden_start, self.forbidden_end
+        transitions, start, end = (
+            block if rule is None else block.masked_fill(rule, -np.inf)  # type: ignore[arg-type]
+            for block, rule in zip(blocks, rules, strict=True)
+        )
+        return transitions, start, end
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None, tags: Tensor | None = None) -> Tensor:
         """Return the best labels.
@@ -206,7 +216,7 @@ class ChainLoss(nn.Module):
         """
         emissions, kept = self._check(emissions, mask)
         layout = Layout.of((emissions.shape[0], emissions.shape[1]), kept)
-        scores, transitions = chain_arrays(layout, (emissions, *self._transitions()))
+        scores, transitions = chain_arrays(layout, (emissions, *self.scores()))
         if tags is not None:
             truth = self._truth(self._batch_first(tags.detach()).cpu().numpy(), layout)
             scores[~truth.sets()] = -np.inf
@@ -216,7 +226,7 @@ class ChainLoss(nn.Module):
         """Return the distribution of labelings at temperature 1."""
         emissions, kept = self._check(emissions, mask)
         mask = None if kept is None else torch.from_numpy(kept)
-        return ChainDistribution(emissions, *self._transitions(), mask=mask)
+        return ChainDistribution(emissions, *self.scores(), mask=mask)
 
     def _batch_first(self, tensor: Tensor) -> Tensor:
         return tensor if self.batch_first else tensor.transpose(0, 1)
@@ -232,16 +242,6 @@ class ChainLoss(nn.Module):
         if mask is None:
             return emissions, None
         return emissions, self._batch_first(check_mask(mask, self._given_shape(emissions))).cpu().numpy()
-
-    def _transitions(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of transitions, starts and ends, −inf where forbidden."""
-        blocks = self.transitions, self.start_transitions, self.end_transitions
-        rules = self.forbidden_transitions, self.forbidden_start, self.forbidden_end
-        transitions, start, end = (
-            block if rule is None else block.masked_fill(rule, -np.inf)  # type: ignore[arg-type]
-            for block, rule in zip(blocks, rules, strict=True)
-        )
-        return transitions, start, end
 
     def _weights(self, weights: Tensor, emissions: Tensor) -> Tensor:
         shape = self._given_shape(emissions)
