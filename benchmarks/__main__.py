@@ -13,6 +13,7 @@ from benchmarks.page import PAGE, keep_results
 from latentstruct.exceptions import InputError
 
 SUITES = (
+    "auto_c",
     "digits",
     "letters",
     "convergence",

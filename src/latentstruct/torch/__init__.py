@@ -1,5 +1,6 @@
 """Structured, latent and marginal losses on scores of PyTorch networks; needs the extra ``torch``."""
 
+from latentstruct.tasks.chain.rules import TransitionRules, tagging_rules
 from latentstruct.torch.alignments import AlignmentDistribution, AlignmentLoss, AlignmentStructure
 from latentstruct.torch.chain import CRF, ChainLoss
 from latentstruct.torch.chain_distribution import ChainDistribution, TopK
@@ -9,7 +10,6 @@ from latentstruct.torch.graphs import GraphDistribution, GraphLayout, GraphLoss,
 from latentstruct.torch.measures import MeasureLoss
 from latentstruct.torch.parts import PartStructure, structured_loss
 from latentstruct.torch.programs import ProgramLoss
-from latentstruct.torch.rules import TransitionRules, tagging_rules
 from latentstruct.torch.trees import ParsingLoss, TreeDistribution, TreeStructure
 from latentstruct.torch.viterbi import ViterbiDecoder
 

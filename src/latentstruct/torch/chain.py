@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import Description, InputError
+from latentstruct.tasks.chain.rules import TransitionRules
 from latentstruct.torch.chain_distribution import ChainDistribution, best_labels
 from latentstruct.torch.chain_pools import Layout, Table, chain_arrays, chain_values
 from latentstruct.torch.chain_tokens import weighted_token_losses
 from latentstruct.torch.chain_truth import Truth, read_truth, without_skipped
 from latentstruct.torch.losses import named_loss
-from latentstruct.torch.rules import TransitionRules
 from latentstruct.torch.tensors import check_mask, check_tensor, reduce_losses, shape_of, to_array
 
 
@@ -100,7 +100,8 @@ class ChainLoss(nn.Module):
         self.start_transitions = nn.Parameter(torch.empty(n_labels))
         self.end_transitions = nn.Parameter(torch.empty(n_labels))
         shapes = ((n_labels, n_labels), (n_labels,), (n_labels,))
-        for name, shape, allowed in zip(TransitionRules._fields, shapes, rules or (None,) * 3, strict=True):
+        for name, shape, given in zip(TransitionRules._fields, shapes, rules or (None,) * 3, strict=True):
+            allowed = None if given is None else torch.as_tensor(given)
             if allowed is not None and (allowed.shape != shape or allowed.dtype != torch.bool):
                 raise InputError(f"rules.{name}", shape_of(allowed), f"a boolean tensor of shape {shape}")
             self.register_buffer(f"forbidden_{name}", None if allowed is None else ~allowed, persistent=False)
