@@ -10,8 +10,8 @@ tag sentences of which half of the tags are missing.
 # %%
 # The data
 # --------
-# Forty synthetic sentences of twelve words with five tags. Most words are ambiguous, and some tags follow each other far more
-# often than others. In the training sentences a tag is unknown with probability ½; `ChainLoss` marks it by −1.
+# Forty synthetic sentences of twelve words with five tags. Most words are ambiguous, and some tags follow each other
+# far more often than others. In the training sentences a tag is unknown with probability ½, which −1 marks.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -95,8 +95,8 @@ network, chain, losses = train(with_chain=True)
 # %%
 # Results
 # -------
-# `ChainLoss.decode` returns the best tags of whole sentences as a tensor. The LSTM sees the neighbors of a word, too, so
-# the chain adds little; it helps most with few sentences.
+# `ChainLoss.decode` returns the best tags of whole sentences as a tensor. The LSTM sees the neighbors of a word, too,
+# so the chain adds little; it helps most with few sentences.
 
 with torch.no_grad():
     accuracies = {
