@@ -62,6 +62,18 @@ def test_models_of_the_library_as_layers():
     assert (head.start_transitions == 0).all()
 
 
+def test_rules_are_exchanged(tmp_path):
+    labels = ["O", "B-A", "I-A"]
+    linear, _ = trained_parts()
+    head = ChainLoss(3, rules=tagging_rules(labels))
+    to_chain_model(linear, head, labels).save(tmp_path / "model")
+    again, other = from_chain_model(latentstruct.load(tmp_path / "model"))
+    emissions = torch.randn(20, 6, 3)
+    assert torch.equal(other.decode(emissions.double()), head.decode(emissions))
+    torch.testing.assert_close(other.scores(), head.double().scores())
+    assert again.bias is not None
+
+
 def test_bad_exchange():
     linear, head = trained_parts()
     with raises("linear", got="4 outputs"):

@@ -23,7 +23,7 @@ def to_chain_model(linear: nn.Linear, head: ChainLoss, labels: Sequence[Hashable
     linear : torch.nn.Linear
         The layer that computes emissions from features, the inputs of the model.
     head : ChainLoss
-        The trained loss, without rules.
+        The trained loss.
     labels : sequence of hashable, optional
         The labels in the order of their numbers, by default 0, 1, ….
 
@@ -52,8 +52,10 @@ def to_chain_model(linear: nn.Linear, head: ChainLoss, labels: Sequence[Hashable
         raise InputError("linear", Description(f"{linear.out_features} outputs"), f"a layer with {n} outputs")
     if len(names) != n or len(set(names)) != n:
         raise InputError("labels", labels, f"{n} different labels")
-    forbidden = [getattr(head, f"forbidden_{name}") for name in TransitionRules._fields]
-    rules = None if forbidden[0] is None else TransitionRules(*(~table.cpu().numpy() for table in forbidden))
+    forbidden = head.forbidden_transitions, head.forbidden_start, head.forbidden_end
+    rules = None
+    if forbidden[0] is not None:
+        rules = TransitionRules(*((~one).cpu().numpy() for one in forbidden))  # type: ignore[operator]
     task = Chain(names, start=True, end=True, bias=linear.bias is not None, rules=rules)
     task.restore({"labels": names, "n_inputs": linear.in_features})
     blocks = [linear.weight.T, head.transitions, head.start_transitions, head.end_transitions]
@@ -62,8 +64,8 @@ def to_chain_model(linear: nn.Linear, head: ChainLoss, labels: Sequence[Hashable
     w = np.concatenate([block.detach().cpu().double().numpy().ravel() for block in blocks])
     if not np.isfinite(w).all():
         raise InputError("linear", Description("NaN or infinite weights"), "finite weights")
-    model = (CRF if head.loss == "crf" else StructuralSVM)(task)
-    model.task_, model.C_ = task, model.C
+    model = (CRF if head.loss == "crf" else StructuralSVM)(task, C=1.0)
+    model.task_, model.C_ = task, 1.0
     model._store_result(Result(w, np.nan, np.nan, 0, 0, "imported", False, []))
     return model
 
