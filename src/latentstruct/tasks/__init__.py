@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from latentstruct.tasks.measure.task import Measure as Measure
     from latentstruct.tasks.motif.task import Motif as Motif
     from latentstruct.tasks.parsing.task import Parsing as Parsing
+    from latentstruct.tasks.program.inputs import ProgramInput as ProgramInput
+    from latentstruct.tasks.program.inputs import ProgramOutput as ProgramOutput
+    from latentstruct.tasks.program.task import Program as Program
     from latentstruct.tasks.ranking import PairwiseRanking as PairwiseRanking
     from latentstruct.tasks.ranking import PrecisionAtK as PrecisionAtK
     from latentstruct.tasks.semi_markov.task import SemiMarkov as SemiMarkov
@@ -47,6 +50,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "measure.task": ("Measure",),
         "motif.task": ("Motif",),
         "parsing.task": ("Parsing",),
+        "program.task": ("Program",),
         "ranking": ("PairwiseRanking", "PrecisionAtK"),
         "semi_markov.task": ("SemiMarkov",),
     },
@@ -55,5 +59,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "detection": ("DetectionInput", "chosen_boxes"),
         "diversity": ("CandidateDocuments",),
         "graph.inputs": ("GraphInput", "grid_graph"),
+        "program.inputs": ("ProgramInput", "ProgramOutput"),
     },
 )
