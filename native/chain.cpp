@@ -6,6 +6,7 @@
 // Offsets and labels were checked when the batch was prepared.
 #include "binding.hpp"
 #include "chain_pooling.hpp"
+#include "sequences.hpp"
 #include "sparse_rows.hpp"
 
 using namespace latentstruct;
@@ -59,23 +60,6 @@ struct Atoms {
     require_length(value.shape(0), row, column);
     return {row.data(), column.data(), value.data(), value.shape(0)};
   }
-};
-
-// Sequences end to end.
-struct Sequences {
-  const Index *offsets;
-  std::size_t count, longest = 1;
-
-  Sequences(const Indices &offsets, std::size_t n_tokens) : offsets(offsets.data()), count(offsets.shape(0) - 1) {
-    require(offsets.shape(0) > 0, "offsets must not be empty");
-    Index last = 0;
-    for (std::size_t k = 0; k <= count; ++k) {
-      require(offsets(k) >= last && offsets(k) <= static_cast<Index>(n_tokens), "offsets must rise inside the tokens");
-      if (k > 0) longest = std::max(longest, static_cast<std::size_t>(offsets(k) - last));
-      last = offsets(k);
-    }
-  }
-  std::size_t length(std::size_t k) const { return offsets[k + 1] - offsets[k]; }
 };
 
 // Add what depends on label and place alone to the products of one sequence, rows of `width` numbers.

@@ -15,13 +15,15 @@ from latentstruct.data.documents import Document, Mention, OtherColumns
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, path_text, write_text
 
-_BEGIN = re.compile(r"#begin document\s+(?P<name>.*)", re.ASCII)
+_BEGIN = re.compile(r"# ?begin document\s+(?P<name>.*)", re.ASCII)
 _PART = re.compile(r";\s*part\s+(?P<part>[0-9]{1,9})", re.ASCII)
 _POSITION = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?")
-_SPACED = re.compile(r"(?P<before>\s*(?:\S+\s+){3})(?P<word>\S+)")
+_BRACKETS = re.compile(r"\(?[^()|\s]+\)?")
 _BLANKS = " \t\n\r\f\v"
 _NOTHING = frozenset({"", "-", "_", "*"})
+_SHORT_COLUMNS = 3
+"""Columns of files with the word in the second; it is the fourth of five and more."""
 _FEWEST_COLUMNS = 5
 _FOLDERS_NAMED, _FOLDERS_VISITED = 3, 1000
 _EMPTY_COLUMNS = 8
@@ -65,18 +67,24 @@ class _Reader:
         columns = text.split("\t") if "\t" in text else text.split()
         if self.begun is None:
             self.source.fail(text, f"{_FIRST_LINE} first")
-        if len(columns) < _FEWEST_COLUMNS:
+        at = _word_column(columns)
+        if at is None:
             expected = f"at least {_FEWEST_COLUMNS} columns, with the word in the fourth and the clusters in the last"
-            self.source.fail(Description(f"{len(columns)} columns"), expected)
-        if not columns[3].strip():
-            self.source.fail(Description("an empty field"), "a word in the fourth column")
+            hint = "Files of three columns have the word in the second."
+            self.source.fail(Description(f"{len(columns)} columns"), expected, hint)
+        if not columns[at].strip():
+            self.source.fail(Description("an empty field"), f"a word in column {at + 1}")
         position = len(self.words)
-        self.words.append(columns[3])
+        self.words.append(columns[at])
         for side, kept in zip(_beside_word(text, columns), self.columns, strict=True):
             kept.append(self.texts.setdefault(side, side))
         brackets = columns[-1].strip()
         if brackets not in _NOTHING:
-            for bracket in brackets.split("|"):
+            # Some files join the brackets of a word, as "(1(2", others separate them, as "(1|(2".
+            parts = _BRACKETS.findall(brackets)
+            if "".join(parts) != brackets.replace("|", ""):
+                parts = brackets.split("|")
+            for bracket in parts:
                 self._bracket(bracket, position)
 
     def _bracket(self, bracket: str, position: int) -> None:
@@ -127,13 +135,21 @@ def _document_name(text: str) -> tuple[str, int]:
     return name.removesuffix(")"), int(part["part"]) if part else 0
 
 
+def _word_column(columns: list[str]) -> int | None:
+    return 3 if len(columns) >= _FEWEST_COLUMNS else (1 if len(columns) == _SHORT_COLUMNS else None)
+
+
 def _beside_word(text: str, columns: list[str]) -> tuple[str, str]:
     """Return the text before the word of a line, and between it and the clusters, with the separators."""
+    at = _word_column(columns)
+    assert at is not None, "the line has enough columns"
     if "\t" in text:
-        return "\t".join([*columns[:3], ""]), "\t".join(["", *columns[4:-1], ""])
-    match = _SPACED.match(text)
-    assert match is not None, "the line has enough columns"
-    return match["before"], text[match.end() : text.rindex(columns[-1])]
+        return "\t".join([*columns[:at], ""]), "\t".join(["", *columns[at + 1 : -1], ""])
+    start = 0
+    for column in columns[:at]:
+        start = text.index(column, start) + len(column)
+    start = text.index(columns[at], start)
+    return text[:start], text[start + len(columns[at]) : text.rindex(columns[-1])]
 
 
 def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Mention]:
@@ -151,9 +167,9 @@ def parse_conll_coreference(source: Source) -> list[Document]:
     """Read the lines of a CoNLL-2012 file."""
     reader = _Reader(source)
     for text in source.texts():
-        if text.startswith("#begin"):
+        if text.startswith(("#begin", "# begin")):
             reader.begin(text)
-        elif text.startswith("#end"):
+        elif text.startswith(("#end", "# end")):
             reader.end()
         elif text.startswith("#") and "\t" not in text and len(text.split()) < _FEWEST_COLUMNS:
             continue
@@ -309,7 +325,8 @@ def _check_texts(document: Document) -> None:
         for word, before, after in zip(words, *sides, strict=True):
             line = f"{before}{word}{after}-"
             columns = line.split("\t") if "\t" in line else line.split()
-            whole = "\n" not in line and len(columns) >= _FEWEST_COLUMNS and columns[3] == word
+            at = _word_column(columns)
+            whole = "\n" not in line and at is not None and columns[at] == word
             if not whole or _beside_word(line, columns) != (before, after):
                 got = Description(f"{show(word)} between {show(before)} and {show(after)}")
                 raise InputError("documents", got, "words in the fourth of the CoNLL-2012 columns")

@@ -15,7 +15,14 @@ from latentstruct.progress.display import Progress, print_table, show_percent
 if TYPE_CHECKING:
     from latentstruct.io.groups import ItemGroups
 
-MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
+MEASURES = {
+    "muc": "MUC",
+    "b_cubed": "B³",
+    "ceaf_entity": "CEAF-e",
+    "ceaf_mention": "CEAF-m",
+    "lea": "LEA",
+    "pairs": "pairs",
+}
 
 
 ClusterModel = Literal["latent", "correlation"]
@@ -83,7 +90,7 @@ class ClusterKind(ClusteringKind):
     example_file = "cluster.csv"
     prediction_file = "predicted.csv"
     predicts = "Items: the columns group, if DATA has it, and cluster."
-    judged_by = "Items: MUC, B³, CEAF and pairs."
+    judged_by = "Items: MUC, B³, CEAF, LEA and pairs."
     options = ClusterOptions
     record = ClusterRecord
     score_facts = (

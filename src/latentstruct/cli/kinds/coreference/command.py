@@ -11,7 +11,7 @@ from latentstruct.cli.kind import Facts, Loaded, Record, Trained
 from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel, cluster_model_option, compare_clusters
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError
-from latentstruct.progress.display import Progress
+from latentstruct.progress.display import Progress, print_table, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.features.mentions import Document, MentionPairFeatures
@@ -63,7 +63,7 @@ class CoreferenceKind(ClusteringKind):
     example_file = "coreference.conll"
     prediction_file = "predicted.conll"
     predicts = "Coreference: CoNLL-2012 with the mentions of the file in predicted clusters and its other columns."
-    judged_by = "Coreference: MUC, B³, CEAF and pairs."
+    judged_by = "Coreference: MUC, B³, CEAF, LEA and pairs, beside simple rules."
     options = CoreferenceOptions
     record = CoreferenceRecord
     score_facts = (
@@ -107,8 +107,16 @@ class CoreferenceKind(ClusteringKind):
 
     def score(self, model: Trained, data: "list[Document]") -> dict[str, Any]:
         found = model.estimator.predict(model.features.transform(data))
-        scores = compare_clusters([document.clusters for document in data], found)
-        return {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items"), **scores}
+        truth = [document.clusters for document in data]
+        scores = compare_clusters(truth, found)
+        baselines = {name: compare_clusters(truth, clusters) for name, clusters in _baselines(data).items()}
+        sizes = {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items")}
+        return {**sizes, **scores, "baselines": {name: one["conll_f1"] for name, one in baselines.items()}}
+
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
+        super().show_score_tables(scores)
+        rows = [[name, show_percent(score)] for name, score in scores["baselines"].items()]
+        print_table("without a model", ("clusters", "CoNLL F1"), rows)
 
     def input_files(self, data: str) -> Sequence[str | Path]:
         from latentstruct.io.coreference import coreference_files
@@ -137,6 +145,14 @@ class CoreferenceKind(ClusteringKind):
 
     def facts(self, result: dict[str, Any]) -> Facts:
         return [("penalty", f"{result['penalty']:g}")] if result.get("penalty") is not None else []
+
+
+def _baselines(documents: "list[Document]") -> dict[str, list[Any]]:
+    """Return the clusters of all documents by each simple rule."""
+    from latentstruct.features.mentions import baseline_clusters
+
+    found = [baseline_clusters(document) for document in documents]
+    return {name: [one[name] for one in found] for name in found[0]}
 
 
 def read_documents(name: str) -> "list[Document]":
