@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from latentstruct.io.ncbi_matrix import blosum62 as blosum62
     from latentstruct.io.ncbi_matrix import read_ncbi_matrix as read_ncbi_matrix
     from latentstruct.io.ncbi_matrix import write_ncbi_matrix as write_ncbi_matrix
+    from latentstruct.io.programs import ProgramRecord as ProgramRecord
+    from latentstruct.io.programs import read_programs as read_programs
+    from latentstruct.io.programs import write_values as write_values
     from latentstruct.io.ranking import Queries as Queries
     from latentstruct.io.ranking import read_queries as read_queries
     from latentstruct.io.ranking import write_scores as write_scores
@@ -83,6 +86,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "columns": ("ColumnSentences", "parse_conll", "read_conll", "write_conll"),
         "coreference": ("read_coreference", "write_coreference"),
         "diversity": ("DiversityQuery", "read_diversity", "write_choices"),
+        "programs": ("ProgramRecord", "read_programs", "write_values"),
         "fasta": ("Sequences", "read_fasta", "write_fasta", "write_sites"),
         "graphs": ("GraphFeatures", "GraphRecord", "graph_labels", "predicted_graphs", "read_graphs", "write_graphs"),
         "groups": ("ItemGroups", "read_groups", "write_groups"),

@@ -155,7 +155,7 @@ class Program(BaseTask[ProgramBatch]):
         """Find the number of features, and whether anything is unknown."""
         check_examples(X, Y)
         check_parameters(self)
-        self.n_features = check_matrix(_program(X[0], "X[0]").features, "X[0].features").shape[1]
+        self.n_features = self.n_inputs_ = check_matrix(_program(X[0], "X[0]").features, "X[0].features").shape[1]
         truths = [self._truth(x, y, k)[0] for k, (x, y) in enumerate(zip(X, Y, strict=True))]
         # Unknown variables without features do not change the score of an output.
         self.latent = any((np.isnan(y) & _scored(x)).any() for x, y in zip(X, truths, strict=True))
@@ -169,7 +169,8 @@ class Program(BaseTask[ProgramBatch]):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found."""
         check_parameters(self)
-        self.n_features, self.latent = int(state["n_features"]), bool(state["latent"])
+        self.n_features = self.n_inputs_ = int(state["n_features"])
+        self.latent = bool(state["latent"])
 
     def _limits(self, relaxed: bool) -> Limits:
         return Limits(float(self.gap), self.max_nodes, self.max_seconds, relaxed)
