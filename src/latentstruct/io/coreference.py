@@ -10,7 +10,7 @@ from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.data.documents import Document, Mention, OtherColumns
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, path_text, write_text
@@ -116,7 +116,7 @@ class _Reader:
         if self.begun is not None:
             name, part, first = self.begun
             if not self.sentences:
-                self.source.fail(Description("none"), f"words of document {show(name)}", line=first)
+                self.source.fail(Description("none"), f"words of document {repr_short(name)}", line=first)
             mentions = _ordered(self.found, self.source)
             self.documents.append(Document(name, self.sentences, mentions, part, self.others))
         self.begun = None
@@ -158,7 +158,7 @@ def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Menti
     for (before, _), (mention, line) in pairwise(ordered):
         if before[:3] == mention[:3]:
             span = f"words {mention.start + 1} to {mention.end} of sentence {mention.sentence + 1}"
-            got = Description(f"{show(before.cluster)} and {show(mention.cluster)}")
+            got = Description(f"{repr_short(before.cluster)} and {repr_short(mention.cluster)}")
             source.fail(got, f"one cluster of the mention of {span}", line=line)
     return [mention for mention, _ in ordered]
 
@@ -214,8 +214,8 @@ class _Standoff:
         elif fields[0] == "COREF" and len(fields) >= 3:
             before, _ = self.clusters.setdefault(fields[1], (fields[2], number))
             if before != fields[2]:
-                got = Description(f"{show(before)} and {show(fields[2])}")
-                self.source.fail(got, f"one cluster of the mention {show(fields[1])}")
+                got = Description(f"{repr_short(before)} and {repr_short(fields[2])}")
+                self.source.fail(got, f"one cluster of the mention {repr_short(fields[1])}")
         elif fields[0] not in ("APPOS", "COP"):
             expected = "MENTION with a name and a span, or COREF with a mention and a cluster, separated by tabs"
             self.source.fail(" ".join(fields), expected)
@@ -328,7 +328,7 @@ def _check_texts(document: Document) -> None:
             at = _word_column(columns)
             whole = "\n" not in line and at is not None and columns[at] == word
             if not whole or _beside_word(line, columns) != (before, after):
-                got = Description(f"{show(word)} between {show(before)} and {show(after)}")
+                got = Description(f"{repr_short(word)} between {repr_short(before)} and {repr_short(after)}")
                 raise InputError("documents", got, "words in the fourth of the CoNLL-2012 columns")
 
 
@@ -393,8 +393,8 @@ def write_coreference(path: FilePath, documents: Sequence[Document], clusters: S
     labels = [[mention.cluster for mention in document.mentions] for document in documents]
     given = labels if clusters is None else [list(y) for y in clusters]
     if [len(y) for y in given] != [len(y) for y in labels]:
-        got = Description(f"{show([len(y) for y in given])} labels")
-        raise InputError("clusters", got, f"{show([len(y) for y in labels])} labels, one per mention")
+        got = Description(f"{repr_short([len(y) for y in given])} labels")
+        raise InputError("clusters", got, f"{repr_short([len(y) for y in labels])} labels, one per mention")
     lines: list[str] = []
     for document, y in zip(documents, given, strict=True):
         _check_texts(document)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import linalg
 from latentstruct.core.pooling import latent_planes, pool_known, require_labels
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, split
 from latentstruct.core.validation import check_parameters, check_shape, integer, numbers_of, options, real
 from latentstruct.exceptions import Description, InputError
@@ -284,11 +284,11 @@ class Program(BaseTask[ProgramBatch]):
         parts = RowParts.of(batch.inputs, batch.offsets, rows)
         return parts.slopes(parts.of_all(values), Query(np.zeros(0), "clamped", rows=rows))
 
-    def work(self, batch: ProgramBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,)."""
-        if mode == "clamped" and not self.latent:
-            return np.diff(batch.offsets).astype(np.float64)
-        return np.array([1e5 + 50.0 * x.constraints.A.nnz for x in batch.programs])
+    def cost(self, batch: ProgramBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost of `pool_batch`."""
+        if mode == "clamped" and not batch.hidden:
+            return Cost(np.diff(batch.offsets).astype(np.float64))
+        return Cost(np.array([1e5 + 50.0 * x.constraints.A.nnz for x in batch.programs]))
 
     def decode(self, batch: ProgramBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best output of each example: y, and h too if something was unknown in training."""
