@@ -356,7 +356,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         if given.H is not None and not solver.takes_latents:
             expected = f"None for {type(solver).__name__}, which starts from weights"
             raise InputError("H", given.H, expected, "Pass initial weights as `coef_init`, or use CCCP.")
-        callback = self._callback(given)
+        callback = IterationPrinter() if given.callback is None and self.verbose else given.callback
         validation = None
         if given.early_stopping is not None:
             check_early_stopping(given.early_stopping, given.checkpoint, solver)
@@ -386,10 +386,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         if validation is not None:
             self._store_result(chosen)
             self.validation_scores_ = validation.scores
-
-    def _callback(self, given: FitInputs) -> Callback | None:
-        """Return what is called after each iteration: the user's callback, else one that prints if `verbose`."""
-        return IterationPrinter() if given.callback is None and self.verbose else given.callback
 
     def _model_at(self, task: BaseTask, batch: Batch | Shards, w: Vector) -> Self:
         """Return a fitted model with the weights that training has reached so far."""

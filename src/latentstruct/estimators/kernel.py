@@ -27,7 +27,7 @@ from latentstruct.estimators.kernel_maps import (
     resolve_gamma,
 )
 from latentstruct.estimators.predicting import USE_PREDICT_LATENT, check_weights, is_latent, require_outputs
-from latentstruct.estimators.reports import begin_callback
+from latentstruct.estimators.reports import IterationPrinter, begin_callback
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes
@@ -352,7 +352,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         )
         limits = {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
-        callback = self._callback(given)
+        callback = IterationPrinter() if given.callback is None and self.verbose else given.callback
         if task.latent:
             solver = CCCP(solver, solver.tol, max_seconds=solver.max_seconds, restarts=self.restarts or 1)
         begin_callback(callback, solver, objective, several=True)

@@ -98,7 +98,7 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 
 
 OPTIONAL = {
-    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
+    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores", "topk", "sample")},
     "storable": "unpack",
     "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
@@ -152,6 +152,8 @@ class BaseTask(Parametrized, Generic[B]):
     marginals: Any = _missing("marginals")
     pair_marginals: Any = _missing("pair_marginals")
     confidence: Any = _missing("confidence")
+    topk: Any = _missing("topk")
+    sample: Any = _missing("sample")
     complete: Any = _missing("complete")
     completion_planes: Any = _missing("completion_planes")
     renyi_pool: Any = _missing("renyi_pool")

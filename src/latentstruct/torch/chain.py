@@ -13,16 +13,9 @@ from latentstruct.torch.chain_distribution import ChainDistribution, best_labels
 from latentstruct.torch.chain_pools import Layout, Table, chain_arrays, chain_values
 from latentstruct.torch.chain_tokens import weighted_token_losses
 from latentstruct.torch.chain_truth import Truth, read_truth, without_skipped
+from latentstruct.torch.losses import named_loss
 from latentstruct.torch.rules import TransitionRules
 from latentstruct.torch.tensors import check_mask, check_tensor, reduce_losses, shape_of, to_array
-
-LOSSES = {
-    "crf": (Temperature(1.0, 1.0), 0.0),
-    "hinge": (Temperature(0.0, 0.0), 1.0),
-    "latent_hinge": (Temperature(0.0, 0.0), 1.0),
-    "marginal": (Temperature(0.0, 1.0), 1.0),
-}
-"""Temperatures and margins of named losses."""
 
 
 class ChainLoss(nn.Module):
@@ -100,14 +93,9 @@ class ChainLoss(nn.Module):
         super().__init__()
         if not isinstance(n_labels, int) or n_labels < 1:
             raise InputError("n_labels", n_labels, "an integer of at least 1")
-        if isinstance(loss, str) and loss in LOSSES:
-            self.temperature, default = LOSSES[loss]
-        elif isinstance(loss, Temperature) and min(loss) >= 0 and max(loss) < np.inf:
-            self.temperature, default = loss, 1.0
-        else:
-            raise InputError("loss", loss, f"one of {', '.join(map(repr, LOSSES))} or a Temperature of at least 0")
+        self.temperature, margin = named_loss(loss, margin)
         self.n_labels, self.loss, self.batch_first = n_labels, loss, batch_first
-        self.costs = _cost_table(default if margin is None else margin, n_labels)
+        self.costs = _cost_table(margin, n_labels)
         self.transitions = nn.Parameter(torch.empty(n_labels, n_labels))
         self.start_transitions = nn.Parameter(torch.empty(n_labels))
         self.end_transitions = nn.Parameter(torch.empty(n_labels))
