@@ -114,3 +114,20 @@ def gibbs_sweep(
     /,
 ) -> float:
     """Draw each row's window from its posterior given the windows of all others, and return Σ_k score."""
+
+def shuffle_words(bases: Letters, offsets: Indices, length: int, seed: int, shuffled: Letters, /) -> None:
+    """Shuffle each sequence such that its counts of words of a length are kept, uniformly among all such sequences."""
+
+def scan_hits(
+    letters: Letters,
+    forward: NDArray[np.int32],
+    reverse: NDArray[np.int32],
+    width: int,
+    least: int,
+    begin: int,
+    starts: Indices,
+    strands: NDArray[np.int8],
+    scores: NDArray[np.int32],
+    /,
+) -> tuple[int, int]:
+    """Find windows that score `least` or more, from `begin` on; return where to go on, and the number of hits."""

@@ -132,7 +132,8 @@ class MotifGrower:
     def __init__(self, task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> None:
         self.task, self.layout = task, layout
         thinning = -(-int(np.diff(layout.windows)[positive].sum()) // MOST_WINDOWS)
-        self.sites = positive[::thinning]
+        # Kernels take contiguous rows.
+        self.sites = positive[::thinning].copy()
         some = negative[:: max(1, len(negative) // (NEGATIVES_PER_POSITIVE * len(self.sites)))]
         self.judged = np.concatenate([self.sites, some])
         counts = np.zeros(task.n_states_, dtype=np.int64)

@@ -188,7 +188,7 @@ class Motif(BaseTask[MotifBatch]):
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X", X, "a list of strings")
-        return MotifBatch(self._layout(*_numbered(list(X))), None if Y is None else _positive(Y))
+        return MotifBatch(self._layout(*numbered_letters(list(X))), None if Y is None else _positive(Y))
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
         """Number the words and windows of sequences; raise if a sequence has no window."""
@@ -454,11 +454,11 @@ def _positive(Y: Any, name: str = "Y") -> NDArray[np.bool_]:
     return positive
 
 
-def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
+def numbered_letters(X: list[Any], name: str = "X") -> tuple[NDArray[np.uint8], Indices]:
     """Return the letters of all sequences as numbers, and the offsets of the sequences."""
     for i, x in enumerate(X):
         if not isinstance(x, str):
-            raise InputError(f"X[{i}]", x, f"a string of the letters {LETTERS}")
+            raise InputError(f"{name}[{i}]", x, f"a string of the letters {LETTERS}")
     offsets = offsets_from_lengths(map(len, X))
     # One byte per character, whatever it is, so that positions in the text are positions in the array.
     text = "".join(X).encode("latin-1", errors="replace")
@@ -468,7 +468,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         i = int(np.searchsorted(offsets, at, side="right")) - 1
         place = at - int(offsets[i])
         raise InputError(
-            f"X[{i}]",
+            f"{name}[{i}]",
             Description(f"{show(X[i][place])} at position {place}"),
             f"a string of the letters {LETTERS}",
             "Replace other letters by N.",
