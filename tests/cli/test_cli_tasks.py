@@ -37,13 +37,13 @@ PIXELS = np.zeros((24, 30, 3), np.uint8)
 def test_tasks_are_listed_with_files_to_try_them():
     assert [guide.example_file for guide in list_guides()] == FILES.split()
     text = run("tasks").stdout
-    told = json.loads(run("tasks", "--json").stdout)["tasks"]
-    assert [one["name"] for one in told] == NAMES
-    for one in told:
+    reported = json.loads(run("tasks", "--json").stdout)["tasks"]
+    assert [one["name"] for one in reported] == NAMES
+    for one in reported:
         assert all(one[key] for key in ("summary", "latent", "reads"))
         assert text.count(f"latentstruct example {one['name']} > {one['example_file']}\n") >= 1
         assert one["commands"][1] in text
-    assert json.loads(run("tasks", "motif", "--json").stdout) == told[NAMES.index("motif")]
+    assert json.loads(run("tasks", "motif", "--json").stdout) == reported[NAMES.index("motif")]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -88,10 +88,10 @@ def test_an_archive_is_not_shown_on_a_terminal():
     terminal, child = os.openpty()
     process = start("example", "detect", stdout=child, stderr=subprocess.PIPE, text=True)
     os.close(child)
-    _, told = process.communicate(timeout=HANGS)
+    _, reported = process.communicate(timeout=HANGS)
     os.close(terminal)
     assert process.returncode == 2
-    assert "latentstruct example detect > detect.zip" in told
+    assert "latentstruct example detect > detect.zip" in reported
 
 
 # Labels in the headers of FASTA
@@ -188,19 +188,19 @@ def test_an_unpacked_archive_and_one_within_a_folder_say_the_same(name, tmp_path
     files = {f"mine/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     (tmp_path / "nested.zip").write_bytes(pack({**files, "__MACOSX/mine/._labels.csv": b"", "mine/.DS_Store": b""}))
     given = {"folder": folder, "nested": tmp_path / "nested.zip"}
-    told = {}
+    reported = {}
     for form, data in given.items():
         options = ("--max-iter", 1, "--quiet", "--json", "-o", tmp_path / form)
-        told[form] = json.loads(run("train", name, data, *options).stdout)["objective"]
+        reported[form] = json.loads(run("train", name, data, *options).stdout)["objective"]
         scores = json.loads(run("evaluate", tmp_path / form, data, "--json").stdout)
-        told[form] = (told[form], scores["accuracy"])
-    assert told["folder"] == told["nested"]
+        reported[form] = (reported[form], scores["accuracy"])
+    assert reported["folder"] == reported["nested"]
     if name == "segment":
         assert [one["name"] for one in scores["classes"]] == ["grass", "sky", "house"]
     labels = folder / ("labels.csv" if name == "detect" else "labels")
     images = folder if name == "detect" else folder / "images"
     apart = json.loads(run("evaluate", tmp_path / "folder", images, labels, "--json").stdout)
-    assert apart["accuracy"] == told["folder"][1]
+    assert apart["accuracy"] == reported["folder"][1]
 
 
 def test_missing_labels_are_asked_for(tmp_path):

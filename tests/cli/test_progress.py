@@ -1,4 +1,4 @@
-"""What is told of work that takes long: iterations, steps, silence, and the time that is left."""
+"""What is printed during long work: iterations, steps, silence, and the time that is left."""
 
 import math
 import re
@@ -96,10 +96,10 @@ def test_the_end_of_a_falling_gap_is_estimated_within_a_factor_of_three(pace, la
     seconds = np.maximum(pace * k, 1e-6) + time_left.SHORT
     seen = watch(StoppingRule("gap", goal), iterations_of(gaps, seconds))
     later = [(seconds[-1] - at, estimate) for at, estimate in seen[n // 2 : -n // 10]]
-    told = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
-    assert len(told) >= 0.5 * len(later)
+    reported = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
+    assert len(reported) >= 0.5 * len(later)
     slack = 0.05 * seconds[-1]
-    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in told]
+    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in reported]
     assert np.mean(good) >= 0.9
 
 
@@ -157,7 +157,7 @@ def test_a_fall_over_ten_rounds_is_extrapolated():
     iterations = [Iteration(int(n), 1.0 + 2.0 * 0.9**n, -math.inf, math.inf, int(n), 0.5 * n) for n in k]
     stopping = StoppingRule("fall", 1e-5, span=10)
     falls = [(iterations[n - 10].objective - iterations[n].objective) / iterations[n].objective for n in range(10, 80)]
-    # The falls reach the goal after about so many iterations more.
+    # The falls reach the goal after about this many more iterations.
     end = 0.5 * (80 + math.log(falls[-1] / 1e-5) / -math.log(0.9))
     at, estimate = watch(stopping, iterations)[-1]
     assert 1 / 3 <= estimate.seconds / (end - at) <= 3
@@ -184,23 +184,23 @@ def test_solvers_end_by_their_rules(solver, temperature, latent, stopping):
 
 
 def test_estimators_tell_callbacks_what_ends_the_training():
-    told = []
+    reported = []
 
     class Watching:
         def begin(self, stopping):
-            told.append(stopping)
+            reported.append(stopping)
 
         def __call__(self, line):
-            told.append(line.iteration)
+            reported.append(line.iteration)
 
     X, Y = [np.eye(3), np.eye(3)], [[0, 1, 0], [1, 0, 1]]
     StructuralSVM(Chain(), tol=0.02, max_seconds=50).fit(X, Y, callback=Watching())
-    assert (told[0].rule, told[0].goal, told[0].max_seconds) == ("gap", 0.02, 50)
-    assert told[1] == 1
-    told.clear()
+    assert (reported[0].rule, reported[0].goal, reported[0].max_seconds) == ("gap", 0.02, 50)
+    assert reported[1] == 1
+    reported.clear()
     states = LatentMulticlass(n_states=2, weights="state")
     LatentSSVM(states, restarts=2).fit(np.eye(4), [0, 1, 0, 1], callback=Watching())
-    assert (told[0].rule, told[0].n_starts) == ("iteration", 2)
+    assert (reported[0].rule, reported[0].n_starts) == ("iteration", 2)
 
 
 def test_lines_of_progress_end_with_the_time_left(capsys, monkeypatch):

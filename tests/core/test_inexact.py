@@ -182,10 +182,10 @@ SOLVERS = {
 def check_result(result, true, inference, lowest):
     """Compare what is reported with the true objective, and with its value at any good weights."""
     reached = true.value(result.w)
-    room = ROUNDING * (1.0 + abs(reached))
+    allowance = ROUNDING * (1.0 + abs(reached))
     assert result.gap >= 0.0
     assert result.objective >= result.lower_bound
-    assert result.objective <= reached + room
+    assert result.objective <= reached + allowance
     assert result.lower_bound <= min(reached, lowest) + ROUNDING * (1.0 + abs(lowest))
     for line in result.history:
         assert line.gap >= -ROUNDING * (1.0 + abs(line.objective))

@@ -255,7 +255,7 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
     other = CRF(Multiclass()).fit(X[:, :3], y)
     free = ShardedData.write(tmp_path / "free", model.task_, [(X, None)])
     assert_array_equal(model.predict(free), model.predict(X))
-    for call, told in (
+    for call, reported in (
         (lambda: CRF(Multiclass()).fit(stored, y), "`y` must be None for stored examples"),
         (lambda: CRF(Multiclass()).fit(free), "`X` must be prepared with outputs"),
         (lambda: model.score(free), "`X` must be prepared with outputs"),
@@ -282,7 +282,7 @@ def test_what_does_not_go_together_is_refused(stored, tmp_path):
         (lambda: ShardedData(tmp_path), "a folder of prepared data"),
         (lambda: ShardedData(3), "the path of a folder"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=reported):
             call()
 
 
@@ -583,8 +583,8 @@ def test_data_need_not_fit_into_memory(tmp_path):
     task = Multiclass()
     data = ShardedData.write(tmp_path / "large", task, blocks, shard_mb=1)
     ShardedData.write(tmp_path / "small", task, [next(blocks())], shard_mb=1)
-    room = data.n_bytes // 3
-    command = [sys.executable, "-c", LIMITED, str(data.folder), str(tmp_path / "small"), str(room)]
+    allowance = data.n_bytes // 3
+    command = [sys.executable, "-c", LIMITED, str(data.folder), str(tmp_path / "small"), str(allowance)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=600)
     assert done.stdout.split("\n")[:2] == [str(len(data)), "more than memory"], done.stderr

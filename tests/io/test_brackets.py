@@ -387,7 +387,7 @@ def test_a_tree_is_parsed_from_a_text(tree):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", ": expected one tree"),
         ("(A (B c)) (D (E f))", ": expected one tree"),
@@ -395,6 +395,6 @@ def test_a_tree_is_parsed_from_a_text(tree):
         (3, "a string"),
     ],
 )
-def test_texts_that_are_no_tree(text, told):
-    with pytest.raises(InputError, match=told):
+def test_texts_that_are_no_tree(text, reported):
+    with pytest.raises(InputError, match=reported):
         parse_tree(text)

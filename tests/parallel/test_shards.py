@@ -340,7 +340,7 @@ class OwnPool(Multiclass):
 
 
 class Alone(ExampleTask):
-    """A task in Python that must not be asked by two threads at a time."""
+    """A task in Python that must not be called by two threads at a time."""
 
     busy = False
 

@@ -151,7 +151,7 @@ def test_answers_are_the_same_bits_for_any_number_of_threads(name, many_pieces):
         for mode in ("free", "augmented", "clamped"):
             answers = []
             for n_jobs in (1, 3):
-                # Answers may depend on what was asked of a batch before, but not on who asked.
+                # Answers may depend on earlier calls on a batch, but not on the caller.
                 batch = task.prepare(X, Y)
                 whole = task.total(batch, w, mode, temperature, weights) if n_jobs == 1 else None
                 batch = task.prepare(X, Y)
@@ -197,7 +197,7 @@ def test_an_example_asked_twice_stays_in_one_hand_where_answers_are_remembered(m
 def test_a_subclass_of_a_chunked_task_may_pool_chunk_by_chunk(many_pieces):
     class Own(Chain):
         def pool_batch(self, batch, query):
-            asked.append((len(query.chunks.bounds), len(query.examples(batch))))
+            requested.append((len(query.chunks.bounds), len(query.examples(batch))))
             return super().pool_batch(batch, query)
 
     class Divided(Own):
@@ -206,11 +206,11 @@ def test_a_subclass_of_a_chunked_task_may_pool_chunk_by_chunk(many_pieces):
 
     found, calls = [], []
     for task in (Chain(), Own(), Divided()):
-        asked = []
+        requested = []
         task.learn(TOKENS, WORDS)
         oracle = TaskOracle(task, task.prepare(TOKENS, WORDS), np.ones(N), "augmented", HARD, 2)
         found.append(oracle.planes(np.ones(task.n_features)))
-        calls.append(asked)
+        calls.append(requested)
     assert len(calls[1]) == 1
     assert calls[1][0][0] > 2
     assert len(calls[2]) > 2
@@ -260,15 +260,15 @@ def test_estimators_hand_their_threads_to_all_oracles():
     objective = build_objective(task, batch, np.ones(N), SOFT).in_threads(3)
     assert (objective.plus.n_jobs, objective.minus.n_jobs) == (3, 3)
     assert objective.reweighted(np.zeros(N)).smoothed(0.5).plus.n_jobs == 3
-    told = []
+    reported = []
 
-    class Told(ModLat):
+    class Reported(ModLat):
         def _solver(self, objective):
-            told.append(objective.blind().plus.n_jobs)
+            reported.append(objective.blind().plus.n_jobs)
             return super()._solver(objective)
 
-    Told(LatentMulticlass(), n_jobs=2, max_iter=1, restarts=1).fit(STATES, LABELS)
-    assert told == [2]
+    Reported(LatentMulticlass(), n_jobs=2, max_iter=1, restarts=1).fit(STATES, LABELS)
+    assert reported == [2]
 
 
 # ---- threads ---------------------------------------------------------------------------------------------

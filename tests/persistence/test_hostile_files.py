@@ -163,8 +163,8 @@ def test_a_query_of_many_variables_is_read(tmp_path):
 @example(name="a; part x", part=3)
 @settings(deadline=None)
 def test_names_of_documents_are_read_as_they_stand(tmp_path_factory, name, part):
-    told = "" if part is None else f"; part {part:03d}"
-    path = written(tmp_path_factory.mktemp("names") / "a.conll", f"#begin document ({name}){told}\na 0 0 w -\n")
+    reported = "" if part is None else f"; part {part:03d}"
+    path = written(tmp_path_factory.mktemp("names") / "a.conll", f"#begin document ({name}){reported}\na 0 0 w -\n")
     (document,) = formats.read_coreference(path)
     assert (document.name, document.part) == (name, part or 0)
 

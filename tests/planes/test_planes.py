@@ -496,7 +496,7 @@ def test_planes_idle_for_longest_go_first_then_light_ones():
 
 
 def test_slots_become_fewer_where_planes_grow():
-    """The first planes tell how many there is room for; larger ones need room of another kind."""
+    """The first planes determine how many fit; larger ones need other memory."""
     rng = np.random.default_rng(9)
     nothing = np.zeros(50)
     most_bytes = 700_000
@@ -718,7 +718,7 @@ def test_a_store_is_restored_whatever_planes_tell_the_batch():
 
 
 def fits(first, most_bytes):
-    """Tell whether a store can begin with these planes."""
+    """Return whether a store can begin with these planes."""
     try:
         PlaneStore(first, np.ones(len(first)), 4, most_bytes=most_bytes)
     except InputError:

@@ -21,7 +21,7 @@ def noisy_chains(n=40, n_labels=4, n_inputs=8):
 
 
 class Watch:
-    """The bytes that kept planes take, asked after each that is added: stores and bundles."""
+    """The bytes that kept planes take, measured after each that is added: stores and bundles."""
 
     def __init__(self, monkeypatch):
         self.begin()

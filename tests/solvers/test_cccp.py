@@ -219,8 +219,8 @@ def test_extreme_weights_end_well_or_say_so(C):
         warnings.simplefilter("always")
         model = LatentSSVM(States(), C=C, max_seconds=20).fit(X, Y)
     assert np.isfinite(model.coef_).all()
-    told = [str(item.message) for item in caught]
-    assert model.stop_reason_ == "converged" or any("stopped early" in text for text in told)
+    reported = [str(item.message) for item in caught]
+    assert model.stop_reason_ == "converged" or any("stopped early" in text for text in reported)
 
 
 @pytest.mark.parametrize(("first", "second"), [("bundle", "block_ascent"), ("auto", "bundle"), ("frank_wolfe", "auto")])
@@ -436,11 +436,11 @@ def test_self_paced_learning_ends_with_all_examples():
 
 def test_self_paced_learning_may_be_ended_before_its_first_round(monkeypatch):
     task, batch, objective = latent_objective(8, C=0.3)
-    asked = []
+    requested = []
 
     def interrupted(*arguments, **rest):
-        asked.append(1)
-        if len(asked) == 1:
+        requested.append(1)
+        if len(requested) == 1:
             raise KeyboardInterrupt
         return pool_batch(*arguments, **rest)
 

@@ -218,8 +218,8 @@ def test_prediction_maximises_outputs_and_sums_out_hidden_types_only(seed, kind,
     w = rng.normal(size=task.n_features)
     pooled = [reference.pool(example, w, "free", 0.0, latent) for example in listed]
     close(task.planes(task.prepare(graphs), w, "free", Temperature(0.0, latent)).values, [p.value for p in pooled])
-    for asked in (batch, task.prepare(graphs)):
-        decoded = task.decode(asked, w, Temperature(0.5, latent))
+    for requested in (batch, task.prepare(graphs)):
+        decoded = task.decode(requested, w, Temperature(0.5, latent))
         close([prediction.score for prediction in decoded], [p.value for p in pooled])
         for graph, example, p, found, is_output in zip(graphs, listed, pooled, decoded, outputs, strict=True):
             best = example.items[int(p.shares.argmax())]

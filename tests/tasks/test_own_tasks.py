@@ -346,12 +346,12 @@ def test_score_is_one_minus_the_mean_loss(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_check_task_asks_in_all_modes(kind):
-    asked = set()
+    requested = set()
 
     class Recorded(kind):
         def pool_batch(self, batch, query: Query):
             found = super().pool_batch(batch, query)
-            asked.add((query.mode, query.temperature.output, query.weights is None, query.rows is None))
+            requested.add((query.mode, query.temperature.output, query.weights is None, query.rows is None))
             return found
 
     Recorded.__name__ = kind.__name__
@@ -359,9 +359,9 @@ def test_check_task_asks_in_all_modes(kind):
     temperatures = {0.0} if issubclass(kind, ExampleTask) else {0.0, 0.3, 1.0}
     for mode in ("free", "augmented", "clamped"):
         for temperature in temperatures:
-            assert {(mode, temperature, True, True), (mode, temperature, True, False)} <= asked
-            assert (mode, temperature, False, True) in asked
-    assert {one[1] for one in asked} == temperatures
+            assert {(mode, temperature, True, True), (mode, temperature, True, False)} <= requested
+            assert (mode, temperature, False, True) in requested
+    assert {one[1] for one in requested} == temperatures
 
 
 class WrongSignParts(Parts):

@@ -244,8 +244,8 @@ def test_marginals_of_sub_symbols_are_summed_up(Y, splits_and_tagged, temperatur
 
 def check_marginals(case, w, temperature):
     """Compare the probabilities of constituents with those by all trees."""
-    told = case.task.marginals(case.batch, w, Temperature(temperature, temperature))
-    for found, listed in zip(told, list_trees(case.task, case.X, case.Y), strict=True):
+    reported = case.task.marginals(case.batch, w, Temperature(temperature, temperature))
+    for found, listed in zip(reported, list_trees(case.task, case.X, case.Y), strict=True):
         expected = twin_marginals(listed, w, temperature)
         assert set(found) <= set(expected)
         assert {one for one, share in expected.items() if share > 1.001 * LEAST_PROBABILITY} <= set(found)

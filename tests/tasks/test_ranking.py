@@ -608,7 +608,7 @@ def test_settings_are_chosen_by_validation_and_not_by_test():
 
 
 def test_precision_experiment_on_made_up_queries(tmp_path, monkeypatch):
-    # So few queries can be told apart, which takes long at the C of the real ones.
+    # So few queries are separable, which takes long at the C of the real ones.
     monkeypatch.setattr(lssvm_precision, "REFERENCE", 10.0)
     monkeypatch.setattr(lssvm_precision, "QUICK_STRENGTHS", (1.0, 10.0))
     rng = np.random.default_rng(0)
