@@ -393,14 +393,16 @@ Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<dou
 }
 
 LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                      std::size_t n, Index margin, double *counts) {
+                                      std::size_t n, double log_odds, Index margin, double *counts, double *carriers) {
   Scanner scanner(layout, tables, width);
   double total = 0.0;
   for (std::size_t k = 0; k < n; ++k) {
     const Index example = rows[k], low = layout.offsets[example], high = layout.offsets[example + 1];
-    total += scanner.pool_windows(example, 1.0, 0.0);
+    // The mean likelihood ratio of the windows times the odds of a site.
+    const double ratio = scanner.pool_windows(example, 1.0, 0.0) - log_of(static_cast<double>(scanner.size)) + log_odds;
+    total += pool_classes(0.0, ratio, 1.0, carriers[k]);
     for (Index t = 0; t < scanner.size; ++t) {
-      const double share = scanner.shares[t];
+      const double share = carriers[k] * scanner.shares[t];
       // Terms below this share change no count by more than a hundredth of a letter.
       if (share < 1e-6) continue;
       const Index start = scanner.start(example, t);
@@ -415,13 +417,16 @@ LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables
   return total;
 }
 
-// Add the expected letters around each row's window to `counts` (l + 2·margin, 4); the result is Σ_k ln Σ_h exp(score).
+// Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
 //
-// Line margin + j belongs to position j of the window, read on the window's strand.
-double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Index margin, Out<double, 2> counts) {
+// Line margin + j belongs to position j of the window, read on the window's strand. `carriers` become the probabilities
+// of a site, given the logarithm of its prior odds. The result is Σ_k ln(1 + odds · mean_h exp(score)).
+double flank_counts(Layout layout, Tables tables, Index width, Indices rows, double log_odds, Index margin,
+                    Out<double, 2> counts, Values carriers) {
   require_length(width + 2 * margin, counts);
+  require_length(rows.shape(0), carriers);
   require(counts.shape(1) == 4, "counts must have 4 columns");
-  return add_flanks(layout, tables, width, rows.data(), rows.shape(0), margin, counts.data());
+  return add_flanks(layout, tables, width, rows.data(), rows.shape(0), log_odds, margin, counts.data(), carriers.data());
 }
 
 // Count the words of one sequence, see `word_counts`; `seen` has the last sequence with each word.

@@ -92,8 +92,21 @@ def soft_atoms(
 ) -> int:
     """Pool windows and labels of each row and write its expected features as atoms; return their number."""
 
-def flank_counts(layout: Layout, tables: Tables, width: int, rows: Indices, margin: int, counts: Matrix, /) -> float:
-    """Add the expected letters around each row's window to `counts` (l + 2·margin, 4); return Σ_k ln Σ_h exp(score)."""
+def flank_counts(
+    layout: Layout,
+    tables: Tables,
+    width: int,
+    rows: Indices,
+    log_odds: float,
+    margin: int,
+    counts: Matrix,
+    carriers: Vector,
+    /,
+) -> float:
+    """Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
+
+    `carriers` become the probabilities of a site. Return Σ_k ln(1 + odds · mean_h exp(score)).
+    """
 
 def word_counts(
     bases: Letters, offsets: Indices, rows: Indices, length: int, both: bool, once: bool, counts: Indices, /

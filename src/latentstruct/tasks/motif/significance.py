@@ -11,7 +11,7 @@ from latentstruct.core.types import Vector
 from latentstruct.core.validation import array_of
 from latentstruct.exceptions import Description, InputError
 
-__all__ = ["Enrichment", "score_enrichment", "show_significance"]
+__all__ = ["Enrichment", "score_enrichment"]
 
 MOST_COMPARED = 1000
 """Number of sequences of each class that are compared; more would change no conclusion."""
@@ -43,19 +43,13 @@ class Enrichment:
     negative_above: int
 
 
-def show_significance(value: float) -> str:
-    """Return a p-value or E-value as MEME prints it, such as 1.3e-007."""
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent):+04d}"
-
-
 def score_enrichment(positive: Any, negative: Any) -> Enrichment:
     """Test whether positive sequences score higher than negative ones.
 
-    At each threshold, Fisher's exact test compares the numbers of positive and negative sequences that score at least the
-    threshold. The statistic is the smallest of these probabilities. The p-value is the probability that the smallest
-    one is as small or smaller if all orders of the sequences are equally likely, so that it includes the choice of the
-    threshold. It is exact if no scores are equal, and an upper bound otherwise.
+    At each threshold, Fisher's exact test compares the numbers of positive and negative sequences that score at least
+    the threshold. The statistic is the smallest of these probabilities. The p-value is the probability that the
+    smallest one is as small or smaller if all orders of the sequences are equally likely, so that it includes the
+    choice of the threshold. It is exact if no scores are equal, and an upper bound otherwise.
 
     Parameters
     ----------
@@ -79,16 +73,15 @@ def score_enrichment(positive: Any, negative: Any) -> Enrichment:
     scores = np.concatenate([high, low])
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(order < len(high))
-    # A threshold between equal scores is none.
-    drawn = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True)) + 1
-    tails = _HypergeometricTails(len(high), len(low))
-    values = [tails.at(int(t))[hits[t - 1] - tails.least(int(t))] for t in drawn[:-1]] or [0.0]
-    best = int(np.argmin(values))
-    above = int(drawn[best])
-    p_value = min(1.0, tails.probability(min(0.0, float(values[best]))))
-    return Enrichment(
-        p_value, float(scores[order][above - 1]), len(high), len(low), int(hits[above - 1]), above - int(hits[above - 1])
-    )
+    # A threshold between equal scores is none, and all sequences are no selection.
+    drawn = np.flatnonzero(np.append(np.diff(scores[order]) != 0, False)) + 1
+    if not len(drawn):
+        return Enrichment(1.0, float(scores[order[-1]]), len(high), len(low), len(high), len(low))
+    tails = _Tails(len(high), len(low))
+    values = [tails.at(t)[hits[t - 1] - tails.least(t)] for t in drawn.tolist()]
+    above = int(drawn[np.argmin(values)])
+    found, p_value = int(hits[above - 1]), min(1.0, tails.probability(min(values)))
+    return Enrichment(p_value, float(scores[order[above - 1]]), len(high), len(low), found, above - found)
 
 
 def _compared(scores: Any, name: str) -> Vector:
@@ -99,8 +92,8 @@ def _compared(scores: Any, name: str) -> Vector:
     return values[chosen]
 
 
-class _HypergeometricTails:
-    """Probabilities of the numbers of positive sequences among the first ones of a random order of all."""
+class _Tails:
+    """Probabilities of the number of positive sequences among the first ones of a random order of all."""
 
     def __init__(self, n_positive: int, n_negative: int) -> None:
         self.n_positive, self.n_negative, self.n = n_positive, n_negative, n_positive + n_negative

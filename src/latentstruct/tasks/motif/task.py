@@ -19,7 +19,7 @@ from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif.layout import Layout, Tables
-from latentstruct.tasks.motif.starts import refined_motifs
+from latentstruct.tasks.motif.starts import InitialMotif, refined_motifs
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
@@ -41,7 +41,7 @@ class MotifBatch:
     layout: Layout
     positive: NDArray[np.bool_] | None
     rows: Rows = field(default_factory=no_rows, repr=False)
-    starts: list[tuple[Indices, Indices]] | None = field(default=None, repr=False)
+    starts: list[InitialMotif] | None = field(default=None, repr=False)
     """Initial windows, found at first use."""
 
     @property
@@ -428,7 +428,7 @@ class Motif(BaseTask[MotifBatch]):
             batch.starts = refined_motifs(self, batch)
         if not batch.starts:
             return self.random_latents(batch, rng)
-        starts, strands = batch.starts[attempt % len(batch.starts)]
+        starts, strands, _ = batch.starts[attempt % len(batch.starts)]
         if attempt >= len(batch.starts):
             reach = max(1, self.width // 2)
             starts = self.moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))

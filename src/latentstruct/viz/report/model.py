@@ -67,7 +67,7 @@ def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | N
         return _page(subject, _general_weight_blocks(model.estimator), examples)
     record = model.record
     subject = _Subject(model.estimator, name, kind.name, library, record.n_examples, record.seconds)
-    return _page(subject, kind.weight_blocks(model), examples)
+    return _page(subject, kind.weight_blocks(model), examples, kind.lead_blocks(model))
 
 
 def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
@@ -85,7 +85,9 @@ def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
     return _page(subject, _general_weight_blocks(model), examples)
 
 
-def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None) -> Page:
+def _page(
+    subject: _Subject, weights: Sequence[Block], examples: Examples | None, lead_blocks: Sequence[Block] = ()
+) -> Page:
     # The scores are shown at the top, and again with the predictions.
     scores = [] if examples is None else [(name, f"{value} ({examples.source})") for name, value in examples.scores]
     predictions: Sequence[Block] = [Text("Pass data to see predictions here.")]
@@ -93,6 +95,7 @@ def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None
     if examples is not None:
         predictions, lead = prediction_blocks(examples), f"Data: {examples.source}."
     sections = [
+        *([Section("Findings", lead_blocks)] if lead_blocks else []),
         Section("Summary", [FactList([*scores, *_facts(subject)])]),
         Section("Predictions", predictions, lead),
         Section("Weights", weights or [Text("There are no plots for these weights.")]),
