@@ -6,6 +6,7 @@
 // Offsets and labels were checked when the batch was prepared.
 #include "binding.hpp"
 #include "chain_pooling.hpp"
+#include "sequences.hpp"
 #include "sparse_rows.hpp"
 
 using namespace latentstruct;
@@ -16,7 +17,6 @@ using Indices = In<Index, 1>;
 using Vector = In<double, 1>;
 using Square = In<double, 2>;
 
-constexpr Index FREE = 0, AUGMENTED = 1;
 constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
 
 // Where the weights of labels begin, see the Python class of this name; -1: there is no such block.
@@ -31,20 +31,22 @@ struct Blocks {
 
 // Terms added to products of inputs and weights, see the Python class of this name; null: there is no such block.
 struct LabelScores {
-  const double *bias, *start, *end, *costs;
-  std::size_t n;
-  Index mode;
+  const double *bias, *start, *end, *terms;
+  std::size_t n, rows;
 
   static LabelScores read(nb::handle source) {
-    const auto costs = array<Square>(source, "costs");
+    const auto terms = array<Square>(source, "terms");
+    const std::size_t n = terms.shape(1), rows = terms.shape(0);
     const auto block = [&](const char *name) -> const double * {
       const auto found = array<Vector>(source, name);
-      require(found.shape(0) == 0 || found.shape(0) == costs.shape(0), "label scores must have one per label, or none");
+      require(found.shape(0) == 0 || found.shape(0) == n, "label scores must have one per label, or none");
       return found.shape(0) ? found.data() : nullptr;
     };
-    require(costs.shape(0) == costs.shape(1), "costs must be square");
-    return {block("bias"), block("start"), block("end"), costs.data(), costs.shape(0), nb::cast<Index>(source.attr("mode"))};
+    require(rows == 0 || rows > n, "terms must have a row per label and one for unknown labels");
+    return {block("bias"), block("start"), block("end"), terms.data(), n, rows};
   }
+  // What a label adds to the score of each y; negative labels count from the last row.
+  const double *of(Index label) const { return terms + (label < 0 ? static_cast<Index>(rows) + label : label) * n; }
 };
 
 // Flat atoms of many planes, see the Python class of this name.
@@ -61,27 +63,9 @@ struct Atoms {
   }
 };
 
-// Sequences end to end.
-struct Sequences {
-  const Index *offsets;
-  std::size_t count, longest = 1;
-
-  Sequences(const Indices &offsets, std::size_t n_tokens) : offsets(offsets.data()), count(offsets.shape(0) - 1) {
-    require(offsets.shape(0) > 0, "offsets must not be empty");
-    Index last = 0;
-    for (std::size_t k = 0; k <= count; ++k) {
-      require(offsets(k) >= last && offsets(k) <= static_cast<Index>(n_tokens), "offsets must rise inside the tokens");
-      if (k > 0) longest = std::max(longest, static_cast<std::size_t>(offsets(k) - last));
-      last = offsets(k);
-    }
-  }
-  std::size_t length(std::size_t k) const { return offsets[k + 1] - offsets[k]; }
-};
-
 // Add what depends on label and place alone to the products of one sequence, rows of `width` numbers.
 //
-// In the mode AUGMENTED costs[label, y] is added to the score of y, in the mode CLAMPED all y but the label are
-// forbidden; a label of -1 adds and forbids nothing.
+// A label of -1 adds nothing.
 LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, std::size_t width, const LabelScores &added,
                                           const Index *labels) {
   const std::size_t n = added.n;
@@ -94,14 +78,7 @@ LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, st
     if (added.bias) add(t, added.bias);
     if (added.start && t == 0) add(t, added.start);
     if (added.end && t == length - 1) add(t, added.end);
-    if (added.mode == FREE || labels[t] < 0) continue;
-    if (added.mode == AUGMENTED) {
-      add(t, added.costs + labels[t] * n);
-    } else {
-      const double own = scores[t * width + labels[t]];
-      std::fill_n(scores + t * width, n, -INFINITE);
-      scores[t * width + labels[t]] = own;
-    }
+    if (added.rows && labels[t] != -1) add(t, added.of(labels[t]));
   }
 }
 
@@ -114,7 +91,7 @@ LATENTSTRUCT_CLONES void add_to_all(double *scores, const Sequences &sequences, 
 
 void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
   require(scores.shape(1) == added.n, "scores must have one column per label");
-  if (added.mode != FREE) require_length(scores.shape(0), labels);
+  if (added.rows) require_length(scores.shape(0), labels);
   add_to_all(scores.data(), Sequences(offsets, scores.shape(0)), added, labels.data());
 }
 
@@ -275,15 +252,13 @@ void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Squa
   }
 }
 
-// out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens t of sequence k and labels s.
-//
-// The last row of costs is that of unknown labels, -1.
-LATENTSTRUCT_CLONES void add_costs(const double *marginals, std::size_t n, const Index *truth, const Sequences &sequences,
-                                   const double *costs, double *out) {
+// out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens t of sequence k and labels s; see `LabelScores`.
+LATENTSTRUCT_CLONES void add_terms(const double *marginals, std::size_t n, const Index *truth, const Sequences &sequences,
+                                   const double *terms, Index rows, double *out) {
   for (std::size_t k = 0; k < sequences.count; ++k) {
     double lanes[WIDTH] = {};
     for (Index t = sequences.offsets[k]; t < sequences.offsets[k + 1]; ++t) {
-      const double *own = marginals + t * n, *line = costs + (truth[t] < 0 ? n : truth[t]) * n;
+      const double *own = marginals + t * n, *line = terms + (truth[t] < 0 ? rows + truth[t] : truth[t]) * n;
       std::size_t s = 0;
       for (; s + WIDTH <= n; s += WIDTH)
         for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
@@ -293,13 +268,13 @@ LATENTSTRUCT_CLONES void add_costs(const double *marginals, std::size_t n, const
   }
 }
 
-void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Out<double, 1> out) {
+void expected_terms(Square marginals, Indices truth, Indices offsets, Square terms, Out<double, 1> out) {
   const std::size_t n = marginals.shape(1);
-  require(costs.shape(0) == n + 1 && costs.shape(1) == n, "costs must have a row per label and one for unknown ones");
+  require(terms.shape(0) > n && terms.shape(1) == n, "terms must have a row per label and one for unknown labels");
   require_length(marginals.shape(0), truth);
   const Sequences sequences(offsets, marginals.shape(0));
   require_length(sequences.count, out);
-  add_costs(marginals.data(), n, truth.data(), sequences, costs.data(), out.data());
+  add_terms(marginals.data(), n, truth.data(), sequences, terms.data(), terms.shape(0), out.data());
 }
 
 // Write the joint features of one sequence's labeling as atoms from `at` on; `token` is its first input row.
@@ -358,13 +333,12 @@ LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, 
     else
       for (std::size_t t = 0; t < length; ++t)
         row_times_weights(problem.inputs, token + t, problem.weights, n, labeler.scores[t]);
-    const Index *known = problem.truth + (added.mode == FREE ? 0 : token);
+    const Index *known = problem.truth + (added.rows ? token : 0);
     add_label_scores(labeler.scores[0], length, labeler.width, added, known);
     values[k] = labeler.label(length, labels.data());
     losses[k] = 0.0;
-    if (added.mode == AUGMENTED)
-      for (std::size_t t = 0; t < length; ++t)
-        if (known[t] >= 0) losses[k] += added.costs[known[t] * n + labels[t]];
+    if (added.rows)
+      for (std::size_t t = 0; t < length; ++t) losses[k] += added.of(known[t])[labels[t]];
     put_labeling(problem.pointers[k], labels.data(), length, token, static_cast<Index>(n), problem.blocks, atoms);
   }
 }
@@ -372,8 +346,8 @@ LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, 
 // Find the best labelings of the selected sequences first … last - 1, and write their values, losses and features.
 //
 // All temporary data of a sequence stay in the cache. `products` (N, S) are those of the selected tokens, or
-// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
-// the mode FREE; `found` is (2, k): values and losses.
+// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none if
+// no terms depend on them; `found` is (2, k): values and sums of the terms.
 void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
                  Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks, Indices pointers,
                  Atoms atoms, Out<double, 2> found) {
@@ -388,7 +362,7 @@ void best_planes(Index first, Index last, Square products, SparseRows inputs, Sq
   for (Index k = first; k < last; ++k) {
     const Index length = offsets(k + 1) - offsets(k), end = tokens(k) + length;
     require(length >= 0 && offsets(k) >= 0 && tokens(k) >= 0, "sequences must not be negative");
-    require(end <= static_cast<Index>(added.mode == FREE ? inputs.n : truth.shape(0)) &&
+    require(end <= static_cast<Index>(added.rows ? truth.shape(0) : inputs.n) &&
                 (dense ? offsets(k + 1) <= static_cast<Index>(products.shape(0)) : end <= static_cast<Index>(inputs.n)),
             "sequences must end inside the tokens");
     longest = std::max(longest, static_cast<std::size_t>(length));
@@ -438,7 +412,7 @@ NB_MODULE(chain, m) {
   bind(m, "viterbi", viterbi);
   bind(m, "viterbi_by_errors", viterbi_by_errors);
   bind(m, "pool_labelings", pool_labelings);
-  bind(m, "expected_costs", expected_costs);
+  bind(m, "expected_terms", expected_terms);
   bind(m, "labeling_atoms", labeling_atoms);
   bind(m, "best_planes", best_planes);
   bind(m, "expected_atoms", expected_atoms);

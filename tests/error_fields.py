@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, InputError
 
 
@@ -32,7 +32,7 @@ def check_fields(
     assert error.expected, f"an error without fields: {error}"
     assert parameter in (None, error.parameter)
     if isinstance(got, str):
-        assert got in (error.got if isinstance(error.got, Description) else show(error.got))
+        assert got in (error.got if isinstance(error.got, Description) else repr_short(error.got))
     else:
         assert error.got == got
     assert expected in error.expected

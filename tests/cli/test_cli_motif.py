@@ -396,6 +396,7 @@ def test_random_sequences_have_no_significant_motif(tmp_path):
 
 def test_two_motifs_are_found_one_after_the_other(tmp_path):
     motifs = ["GATTACACG", "CCTGTTCAG"]
+    # Aligned, half of their letters agree, so that a mixture of both would separate the classes as well.
     data = planted(tmp_path, motifs, 0.4, n=240)
     out = tmp_path / "model"
     options = ("--width", 9, "--motifs", "auto", "--restarts", 1, "-o", out)

@@ -313,7 +313,7 @@ def test_an_objective_below_zero_is_refused():
     task, batch = learned("classes")
     objective = build_objective(task, batch, np.ones(batch.n_examples), Temperature())
     for value, refused in ((-1e-12, False), (-1.0, True)):
-        monitor = Monitor(objective.counted(), 1e-3, 10, 10.0)
+        monitor = Monitor(objective, 1e-3, 10, 10.0)
         monitor.offer(np.zeros(task.n_features), value, True)
         monitor.bound(value - 1.0)
         with raises("X", got="cannot be negative") if refused else nullcontext():

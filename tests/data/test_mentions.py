@@ -83,13 +83,28 @@ def columns(*lines, begin="#begin document (d); part 0", end="#end document"):
         (columns(), "line 1: expected words of document 'd'"),
         ("", "line 1: expected a line such as '#begin"),
         ("#begin document (d); part 000\nd 0 0 w\n", "line 2: expected at least 5 columns, with the"),
-        ("#begin document (d); part 000\nd\t0\t0\t\t_\t-\n", "line 2: expected a word in the fourth column"),
+        ("#begin document (d); part 000\nd\t0\t0\t\t_\t-\n", "line 2: expected a word in column 4"),
         (b"#begin document (\xff); part 000\n", "line 1: expected UTF-8 text"),
     ],
 )
 def test_bad_columns(tmp_path, text, message):
     with pytest.raises(FormatError, match=message):
         read_coreference(write(tmp_path / "bad.conll", text))
+
+
+SHORT = "# begin document talk\n0\tThe\t(e-1(e-2)\n1\tcat\te-1)\n2\tsat\t_\n\n3\tIt\t(e-1)\n"
+
+
+def test_three_columns_with_joined_brackets(tmp_path):
+    (document,) = read_coreference(write(tmp_path / "a.conll", SHORT))
+    assert (document.name, document.sentences) == ("talk", [["The", "cat", "sat"], ["It"]])
+    assert [mention[:4] for mention in document.mentions] == [(0, 0, 2, "e-1"), (0, 0, 1, "e-2"), (1, 0, 1, "e-1")]
+    write_coreference(tmp_path / "b.conll", [document])
+    (again,) = read_coreference(tmp_path / "b.conll")
+    assert again.sentences == document.sentences
+    assert same_clusters([document], [again])
+    spaced = SHORT.replace("\t", "  ").replace("(e-1(e-2)", "(e-1|(e-2)")
+    assert read_coreference(write(tmp_path / "c.conll", spaced)) == [document]
 
 
 def test_bad_paths(tmp_path):

@@ -712,7 +712,7 @@ class HighCompletion(States):
 
 @pytest.mark.parametrize(
     ("task", "message"),
-    [(WrongCompletion(), "the completion of example"), (HighCompletion(), "offsets other than 0")],
+    [(WrongCompletion(), "the completion of example"), (HighCompletion(), "the completion of example")],
 )
 def test_broken_completions_are_told_what_is_wrong(task, message):
     X, Y = hidden_data(3, n=6)

@@ -913,7 +913,7 @@ def test_bounds_never_fall_and_never_exceed_an_objective(solver, scale):
 
 def test_the_tracked_dual_value_is_that_of_the_store():
     """After each oracle call and each ascent, also where planes with dual mass must go."""
-    objective = correlated_problem(1.0).counted()
+    objective = correlated_problem(1.0)
     for most, cache_mb in ((2, None), (3, 0.06), (None, None)):
         monitor = Monitor(objective, 1e-3, 10, 10.0)
         point = DualPoint(objective, monitor, np.zeros(objective.n_features), None, most, cache_mb)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from latentstruct.exceptions import InputError
 from latentstruct.metrics import ClusterScore, cluster_scores
 
-MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "pairs")
+MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "lea", "pairs")
 
 
 def sets_of(labels):
@@ -45,6 +45,16 @@ def pair_counts(key, response):
     return len(together[0] & together[1]), len(together[0])
 
 
+def lea_counts(key, response):
+    """Moosavi and Strube: |S| times the fraction of its links in the response; an item alone has a link to itself."""
+    total = 0.0
+    for S in key:
+        links = {frozenset(pair) for pair in combinations(S, 2)} or {frozenset(S)}
+        found = {frozenset(pair) for R in response for pair in (combinations(R, 2) if len(R) > 1 else [tuple(R)])}
+        total += len(S) * len(links & found) / len(links)
+    return total, sum(map(len, key))
+
+
 def phi3(a, b):
     return len(a & b)
 
@@ -58,6 +68,7 @@ COUNTS = {
     "b_cubed": b_cubed_counts,
     "ceaf_entity": lambda key, response: ceaf_counts(key, response, phi4),
     "ceaf_mention": lambda key, response: ceaf_counts(key, response, phi3),
+    "lea": lea_counts,
     "pairs": pair_counts,
 }
 

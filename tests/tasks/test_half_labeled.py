@@ -170,10 +170,10 @@ def test_scores_as_wide_as_they_may_be(seed, share, n_labels, temperature):
     task, batch = learned(X, Y, n_labels, start=True, bias=True)
     w = rng.normal(size=task.n_features)
     widest = np.ptp(task._transitions(w)) + 1.0
-    limits = [temperature.latent / (widest + np.ptp(task._select(batch, Query(w, "free")).scores, axis=1).max())]
-    if temperature.output > 0:
-        limits.append(temperature.output / widest)
-    w *= 0.99 * chain_batch.LINEAR_DOMAIN_SPREAD * min(limits)
+    widest += np.ptp(task._select(batch, Query(w, "free")).scores, axis=1).max()
+    # Sequences without hidden tokens are pooled at ε_y alone.
+    coldest = min(one for one in temperature if one > 0)
+    w *= 0.99 * chain_batch.LINEAR_DOMAIN_SPREAD * coldest / widest
     assert_kernels_agree(task, batch, w, temperature)
 
 

@@ -16,6 +16,7 @@ from latentstruct.cli.declaring import (
     skip_bad_option,
     weight_option,
 )
+from latentstruct.cli.lazy import plots
 from latentstruct.cli.running import RunOptions
 from latentstruct.exceptions import InputError
 
@@ -32,10 +33,9 @@ ConvexModel = Literal["svm", "crf", "perceptron"]
 
 def check_report(path: Path, parameter: str) -> None:
     """Raise unless a page can be drawn and written to the file later on; only a page is overwritten."""
-    from latentstruct.viz.plots import require_plots
     from latentstruct.viz.report import require_pages
 
-    require_plots()
+    plots.require_plots()
     require_pages()
     if path.suffix.lower() not in PAGE_SUFFIXES or path.is_dir():
         raise InputError(parameter, str(path), "a file whose name ends in .html")

@@ -11,6 +11,7 @@ import typer
 from latentstruct.cli.common import STANDARD_STREAM, is_prepared, refuse_prepared, say_warnings
 from latentstruct.cli.interrupts import exit_code, interrupt, on_interrupt, remember
 from latentstruct.cli.kind import KindSpec, Loaded, Trained
+from latentstruct.cli.lazy import models
 from latentstruct.cli.options import TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, fit_facts, print_facts, print_json, say
@@ -90,13 +91,11 @@ class Training:
 
     def _save(self, seconds: float) -> dict[str, Any]:
         """Save the model and what belongs to it; return what to report."""
-        from latentstruct.persistence.models import save_model
-
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
         self.model = replace(self.model, record=record)
         earlier = files_beside(self.options.output)
         try:
-            save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
+            models.save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
         except InputError:
             say("training is finished, but its model was not saved; with --checkpoint FILE no training is lost")
             raise
@@ -147,10 +146,9 @@ def sizes_in_words(result: dict[str, Any]) -> str:
 def files_beside(folder: Path) -> list[Path]:
     """Return the files that an earlier training wrote into the folder with its model."""
     from latentstruct.cli.registry import find_kind
-    from latentstruct.persistence.models import read_settings
 
     try:
-        kind = find_kind(read_settings(folder).extra)
+        kind = find_kind(models.read_settings(folder).extra)
     except InputError:
         return []
     return [] if kind is None else [folder / name for name in kind.files]

@@ -96,22 +96,12 @@ class Objective:
 
     def smoothed(self, output_temperature: float) -> "Objective":
         """Take hard maxima of the plus side at this temperature."""
-        smooth = self.plus.smoothed(output_temperature)
-        return replace(self, plus=smooth if self.plus.tally is None else smooth.counted(self.plus.tally))
+        return replace(self, plus=self.plus.smoothed(output_temperature))
 
-    def in_threads(self, n_jobs: int) -> "Objective":
-        """Return the same objective, evaluated by several threads where possible."""
-        return replace(self, plus=self.plus.in_threads(n_jobs), minus=self.minus.in_threads(n_jobs))
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Objective":
-        """Return the same objective with sums over the chunks between these bounds; see `TaskOracle`."""
-        return replace(
-            self, plus=self.plus.with_chunk_bounds(chunk_bounds), minus=self.minus.with_chunk_bounds(chunk_bounds)
-        )
-
-    def counted(self) -> "Objective":
-        """Return the same objective with the calls of its plus side counted from zero."""
-        return replace(self, plus=self.plus.counted())
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "Objective":
+        """Return the same objective, evaluated by several threads, and with sums over chunks; see `TaskOracle`."""
+        plus, minus = (side.divided(n_jobs, chunk_bounds) for side in (self.plus, self.minus))
+        return replace(self, plus=plus, minus=minus)
 
 
 def build_objective(

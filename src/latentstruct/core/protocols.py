@@ -107,7 +107,7 @@ class Query:
     weights : ndarray, optional
         If given, one weight per example of the query: only the weighted sum of the slopes is needed.
     chunks : Chunks
-        How the examples are split among threads, for tasks that split the work themselves; see `BaseTask.chunked`.
+        How the examples are split among threads, for tasks that split the work themselves; see `Cost`.
     """
 
     w: Vector
@@ -157,6 +157,24 @@ class Pooled:
     def all_exact(self) -> bool:
         """Whether all results are exact."""
         return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
+
+
+class Cost(NamedTuple):
+    """Approximate cost of `Task.pool_batch`, by which alone a batch is split among threads.
+
+    Attributes
+    ----------
+    work : ndarray of shape (n,)
+        Nanoseconds per example; 0 if threads cannot share them, because they hold the interpreter lock.
+    overhead : float
+        Nanoseconds of any call, however few examples there are.
+    chunked : bool
+        Whether `pool_batch` splits its work by `Query.chunks`; otherwise threads call it with a few examples.
+    """
+
+    work: Vector
+    overhead: float = 0.0
+    chunked: bool = False
 
 
 class LinearMap(Protocol):
@@ -287,14 +305,8 @@ class Task(Protocol[B]):
     def plane_losses(self, batch: B) -> Any:
         """Return the current losses of planes found with other losses; None if unknown."""
 
-    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
-        """Return the approximate nanoseconds per example, shape (n,); 0 if threads cannot share them."""
-
-    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work by `Query.chunks`."""
-
-    def overhead(self, batch: B) -> float:
-        """Return the approximate constant overhead of `pool_batch` in nanoseconds."""
+    def cost(self, batch: B, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost of `pool_batch`."""
 
     def decode(self, batch: B, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
@@ -464,7 +476,7 @@ class RenyiTask(LatentTask[B], Protocol[B]):
 
 @dataclass
 class Tally:
-    """Count of oracle calls, one per example, shared by all oracles that are counted together."""
+    """Count of oracle calls, one per example, shared by all oracles that are derived from one another."""
 
     calls: int = 0
 
@@ -503,8 +515,8 @@ class Oracle(Protocol):
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
-    tally : Tally, optional
-        Number of queried examples, if they are counted.
+    tally : Tally
+        Number of queried examples, shared with all oracles that are derived from this one.
     """
 
     n_examples: int
@@ -516,7 +528,7 @@ class Oracle(Protocol):
     divisible: bool
     chunk_bounds: Indices | None
     n_jobs: int
-    tally: Tally | None
+    tally: Tally
 
     @property
     def batch(self) -> Batch | None:
@@ -552,17 +564,11 @@ class Oracle(Protocol):
     def smoothed(self, output_temperature: float) -> "Oracle":
         """Return the same side with hard maxima taken at this temperature."""
 
-    def counted(self, tally: Tally | None = None) -> "Oracle":
-        """Return the same side with its calls added to a tally, by default a new one."""
-
     def reweighted(self, weights: Vector) -> "Oracle":
         """Return the same side with other weights c_i."""
 
-    def in_threads(self, n_jobs: int) -> "Oracle":
-        """Return the same side, evaluated by several threads where possible."""
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Oracle":
-        """Return the same side with sums over the chunks between these bounds."""
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "Oracle":
+        """Return the same side, evaluated by several threads, and with sums over the chunks between these bounds."""
 
 
 class Regularizer(Protocol):

@@ -52,7 +52,7 @@ from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import Shards
 from latentstruct.parallel.threads import N_JOBS, effective_jobs, one_blas_thread
-from latentstruct.persistence.checkpoints import open_checkpoint
+from latentstruct.persistence.checkpoints import Checkpoint, FileCheckpointer
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.selection import select_solver
@@ -65,6 +65,7 @@ STATE_FREE = (
     *("C", "solver", "tol", "max_iter", "max_seconds", "warm_start", "verbose"),
     *("n_jobs", "executor", "cache_mb"),
 )
+CALLBACK = function | None
 Compose = Callable[[BaseTask, Any, Vector], Any]
 
 
@@ -329,9 +330,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         n_jobs, task = self._check_fit(given)
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
-            objective = compose(task, data.batch, weights).in_threads(n_jobs)
-            if data.chunk_bounds is not None:
-                objective = objective.with_chunk_bounds(data.chunk_bounds)
+            objective = compose(task, data.batch, weights).divided(n_jobs, data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
             yield task, data, objective
@@ -341,7 +340,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         stored, task = isinstance(given.X, ShardedData), copied(self.task)
         if not stored:
             require_outputs(given.Y)
-        (function | None).check(given.callback, "callback")
+        CALLBACK.check(given.callback, "callback")
         if given.sample_weight is not None and task.tags.single_example:
             expected = f"None for {type(task).__name__}, which treats the whole data set as one example"
             raise InputError("sample_weight", given.sample_weight, expected)
@@ -364,9 +363,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             validation = Validation(given.early_stopping, partial(self._model_at, task, data.batch), callback)
         fingerprint = self._fingerprint(solver, given.X, given.Y) if self.warm_start else ""
         w0, state = self._initial_weights(task, fingerprint, given)
-        identified = partial(training_identity, self, solver, task, given, data.batch is not data.whole)
-        checkpointer = open_checkpoint(given.checkpoint, identified)
-        begin_callback(callback, solver, objective, several=w0 is None, checkpointer=checkpointer)
+        checkpointer = None
+        if given.checkpoint is not None:
+            file = given.checkpoint if isinstance(given.checkpoint, Checkpoint) else Checkpoint(given.checkpoint)
+            identity = training_identity(self, solver, task, given, data.batch is not data.whole)
+            checkpointer = FileCheckpointer(file, identity)
+        if callback is not None:
+            begin_callback(callback, solver, objective, several=w0 is None, checkpointer=checkpointer)
         return TrainingRun(solver, w0, state, validation or callback, checkpointer, validation, fingerprint)
 
     def _keep(self, task: BaseTask, data: DataPlacement, run: TrainingRun, result: Result) -> None:

@@ -342,7 +342,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             raise InputError("solver", self.solver, "'auto' for sampled cuts", "Or set `cuts` to 'all'.")
         check_kernel(rows)
         task, objective, finalize = self._score_objective(layout, given)
-        objective = objective.in_threads(n_jobs)
+        objective = objective.divided(n_jobs)
         biased = task.biased_
         solver: BaseSolver = SampledCuts(
             rows,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.validation import integer, listed, real
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
@@ -415,7 +415,7 @@ class BoxFeatures(Parametrized):
         except msgspec.ValidationError as error:
             raise FormatError("BoxFeatures", Description(str(error).replace("`", "")), _SAVED) from error
         if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION):
-            raise FormatError("BoxFeatures", Description(f"{show(kept.format)} version {kept.version}"), _SAVED)
+            raise FormatError("BoxFeatures", Description(f"{repr_short(kept.format)} version {kept.version}"), _SAVED)
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
         found = cls(kept.step, sizes, aspects, kept.limit, kept.window, kept.cell, kept.geometry, cache)
         found.check()

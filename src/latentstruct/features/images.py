@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sklearn, sparse
 from latentstruct.core.parameters import Parametrized, check_is_fitted
 from latentstruct.core.unknown import UNKNOWN
@@ -358,7 +358,7 @@ class PatchFeatures(Parametrized):
         except (msgspec.ValidationError, binascii.Error, ValueError) as error:
             raise FormatError("PatchFeatures", Description(str(error).replace("`", "")), _SAVED) from error
         if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION) or not kept.n_words:
-            got = Description(f"{show(kept.format)} version {kept.version} with {kept.n_words} words")
+            got = Description(f"{repr_short(kept.format)} version {kept.version} with {kept.n_words} words")
             raise FormatError("PatchFeatures", got, f"{_SAVED} with words")
         if not np.isfinite(codebook).all():
             raise FormatError("PatchFeatures", Description("NaN or infinity"), "a finite codebook")

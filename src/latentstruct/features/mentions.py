@@ -93,6 +93,35 @@ def _head(words: Sequence[str]) -> int:
     return len(words) - 1
 
 
+def baseline_clusters(document: Document) -> dict[str, list[Any]]:
+    """Return clusters of mentions by simple rules: each alone, those with the same words, those with the same head.
+
+    Parameters
+    ----------
+    document : Document
+        The document; its clusters are not used.
+
+    Returns
+    -------
+    dict of str to list
+        For the rules "singletons", "same words" and "same head", a label of the cluster of each mention. Case is
+        ignored.
+
+    Examples
+    --------
+    >>> from latentstruct.data import Document, Mention
+    >>> text = Document("a", [["Anna", "and", "old", "Anna"]], [Mention(0, 0, 1, "1"), Mention(0, 2, 4, "1")])
+    >>> baseline_clusters(text)
+    {'singletons': [0, 1], 'same words': ['anna', 'old anna'], 'same head': ['anna', 'anna']}
+    """
+    words = [[word.lower() for word in document.words(mention)] for mention in document.mentions]
+    return {
+        "singletons": list(range(len(words))),
+        "same words": [" ".join(part) for part in words],
+        "same head": [part[_head(part)] for part in words],
+    }
+
+
 def _is_plural(words: Sequence[str], head: str, proper: bool) -> bool:
     lower = [word.lower() for word in words]
     if "and" in lower or lower[0] in _PLURAL_WORDS or head in _PLURAL_HEADS:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
@@ -300,7 +300,7 @@ class WindowFeatures(Transformer):
         except msgspec.ValidationError as error:
             raise InputError("state", Description(str(error).replace("`", "")), _SAVED) from error
         if saved.format != _STATE_FORMAT or saved.version != _STATE_VERSION:
-            got = Description(f"format {show(saved.format)} version {saved.version}")
+            got = Description(f"format {repr_short(saved.format)} version {saved.version}")
             raise InputError("state", got, f"{_SAVED}, of format {_STATE_FORMAT!r} version {_STATE_VERSION}")
         template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count)
         template._parameters()
@@ -311,7 +311,7 @@ class WindowFeatures(Transformer):
         template.vocabulary_ = {name: index for index, name in enumerate(saved.names)}
         if len(template.vocabulary_) < len(saved.names):
             repeated = next(name for name, times in Counter(saved.names).items() if times > 1)
-            raise InputError("state", Description(f"the feature name {show(repeated)} twice"), _SAVED)
+            raise InputError("state", Description(f"the feature name {repr_short(repeated)} twice"), _SAVED)
         return template
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:

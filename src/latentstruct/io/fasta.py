@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import NUMBER, FilePath, Source, source_name, write_text
 
@@ -143,7 +143,7 @@ def _label(description: str, title: str, source: Source) -> int:
     found = [word.partition("=")[2] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
     if len(found) != 1:
         hint = None if found else "Sequences of each label may also be in a file of their own."
-        got = Description(f"{len(found)} labels in the header of {show(title)}")
+        got = Description(f"{len(found)} labels in the header of {repr_short(title)}")
         source.fail(got, "label=1 or label=-1 once after the name", hint)
     if found[0].lower() not in LABEL_TEXTS:
         source.fail(f"{_LABEL_MARK}{found[0]}", f"a label of {', '.join(LABEL_TEXTS)}")
@@ -171,7 +171,7 @@ def each_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[FoundS
         try:
             joined = join_letters(lines, source, _LETTER_BYTES, "the letters of DNA or RNA in either case", _hint)
             if not joined:
-                source.fail(Description("none"), f"letters of the sequence {show(title)}", line=line)
+                source.fail(Description("none"), f"letters of the sequence {repr_short(title)}", line=line)
         except FormatError as error:
             if not rules.skip_bad:
                 raise
@@ -267,7 +267,7 @@ def join_letters(
         source.line, content = next((n, content) for n, content in lines if content.translate(None, allowed))
         column = next(i for i, byte in enumerate(content) if byte not in allowed)
         found = source.decode(content[column:])[0]
-        source.fail(Description(f"{show(found)} in column {column + 1}"), expected, hint(found))
+        source.fail(Description(f"{repr_short(found)} in column {column + 1}"), expected, hint(found))
     return joined
 
 
@@ -346,7 +346,7 @@ def read_named_sites(path: FilePath) -> "list[tuple[str, Site]]":
     for text in source.texts():
         if source.line == 1:
             if text != _SITES_HEADER:
-                source.fail(text, f"the header {show(_SITES_HEADER)}")
+                source.fail(text, f"the header {repr_short(_SITES_HEADER)}")
             continue
         cells = text.split("\t")
         numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
@@ -115,7 +115,7 @@ def _check_nodes(record: GraphRecord, source: Source) -> None:
         source.fail(Description("none"), "at least one node")
     names = Counter(node.name for node in record.nodes if node.name is not None)
     for repeated in (one for one, times in names.items() if times > 1):
-        source.fail(Description(f"{names[repeated]} nodes {show(repeated)}"), "distinct names of nodes")
+        source.fail(Description(f"{names[repeated]} nodes {repr_short(repeated)}"), "distinct names of nodes")
     for k, node in enumerate(record.nodes):
         if isinstance(node.label, int) and node.label < UNKNOWN:
             source.fail(node.label, f"a label of at least 0 of node {k}, or null if it is unknown")
@@ -149,7 +149,7 @@ class _Alike:
             self._check("features of nodes", _form(node.features), f"node {k}")
             if node.label not in (None, UNKNOWN):
                 form = "texts" if isinstance(node.label, str) else "integers"
-                self._check("labels", form, f"{show(node.label)} of node {k}")
+                self._check("labels", form, f"{repr_short(node.label)} of node {k}")
         for e, edge in enumerate(record.all_edges()):
             self._check("features of edges", _form(edge.features), f"edge {e}")
 
@@ -380,7 +380,7 @@ class GraphFeatures:
                 got = Description(f"{len(set(names))} names for {columns.width} features")
                 raise InputError("state", got, _SAVED)
         if (saved.format, saved.version) != (_STATE_FORMAT, _STATE_VERSION) or saved.nodes.n_columns < 1:
-            got = Description(f"format {show(saved.format)} version {saved.version}")
+            got = Description(f"format {repr_short(saved.format)} version {saved.version}")
             raise InputError("state", got, f"{_SAVED}, of format {_STATE_FORMAT!r} version {_STATE_VERSION}")
         return cls(saved.nodes.bias, nodes_=saved.nodes, edges_=saved.edges)
 

@@ -36,6 +36,7 @@ from latentstruct.planes.memory import (
 from latentstruct.planes.plane import Plane, Planes, Rows, atom_fault
 from latentstruct.planes.serialization import RESTART, State, check_whole_number, pack_store, unpack_store
 
+MOST = integer(2) | None
 RULES = {"plain": kernels.PLAIN, "away": kernels.AWAY, "pairwise": kernels.PAIRWISE, "smo": kernels.SMO}
 
 
@@ -86,15 +87,16 @@ class PlaneStore:
     def __post_init__(self) -> None:
         self._lay_out()
         n, n_atoms = len(self.first), float(self.first.pointers[-1])
-        self.budget.check(n_atoms)
-        self.budget = self.budget.shared_out(n_atoms)
+        if self.most_bytes is not None:
+            self.budget.check(n_atoms)
+            self.budget = self.budget.shared_out(n_atoms)
         self.slots = empty_slots(n, min(FIRST_SLOTS, self.budget.slots))
         self.tables = empty_tables(n)
         self.append(np.arange(n), self.first, np.zeros(self.first.n_features))
 
     def _lay_out(self) -> None:
         """Set up everything except slots and tables."""
-        (integer(2) | None).check(self.most, "most")
+        MOST.check(self.most, "most")
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
         most = affordable_slots(len(self.first)) if self.most is None else self.most
         self.budget = Budget(len(self.first), d, most, most_bytes)

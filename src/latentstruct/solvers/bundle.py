@@ -27,7 +27,7 @@ from latentstruct.planes.plane import Plane
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
+from latentstruct.solvers.caches import MEGABYTE, Shares, dense_planes, shared_out
 
 # Precision of the QP over the planes, relative to the wanted gap.
 QP_SHARE = 1e-3
@@ -305,7 +305,8 @@ class _Descent:
         monitor.state, monitor.snapshot, monitor.model = self.bundle, partial(state_dict, self), self._model
         most, bundle = settings.cached_planes, self.bundle
         if most:
-            most_bytes, store = in_bytes(settings._shares(objective).store_mb), bundle.remembered
+            store_mb, store = settings._shares(objective).store_mb, bundle.remembered
+            most_bytes = None if store_mb is None else store_mb * MEGABYTE
             if store is None or store.most_bytes != most_bytes:
                 first = objective.minus.planes(self.center)
                 store = PlaneStore(first, objective.weights, most, most_bytes=most_bytes)

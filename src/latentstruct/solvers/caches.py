@@ -18,11 +18,6 @@ class Shares(NamedTuple):
     store_mb: float | None
 
 
-def in_bytes(cache_mb: float | None) -> float | None:
-    """Return megabytes as bytes."""
-    return None if cache_mb is None else cache_mb * MEGABYTE
-
-
 def plane_bytes(n_features: int, most: int) -> int:
     """Return the bytes of one of `most` dense planes, with its row of the Gram matrix and its numbers."""
     return 8 * (n_features + most + 4)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Iteration, Result
@@ -135,9 +135,9 @@ class _Pacing(OuterLoop[Objective]):
         super()._restore(tree)
         begun = self.phase != LOOSE
         if self.phase not in PHASES or len(self.losses) != begun * self.objective.n_examples:
-            raise ValueError(f"the phase is {show(self.phase)}, with {len(self.losses)} losses")
+            raise ValueError(f"the phase is {repr_short(self.phase)}, with {len(self.losses)} losses")
         if begun != (self.reached_at is not None):
-            raise ValueError(f"the phase is {show(self.phase)}, but there are no weights")
+            raise ValueError(f"the phase is {repr_short(self.phase)}, but there are no weights")
 
     def _problem(self) -> Objective:
         return self.objective

@@ -11,7 +11,7 @@ from latentstruct.core.lazy import issparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
-from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import B, Batch, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import (
     Constraint,
@@ -189,21 +189,9 @@ class BaseTask(Parametrized, Generic[B]):
         """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
         return False
 
-    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,).
-
-        By this alone a batch is split among threads. 0, as here, means that threads cannot share the examples because
-        they hold the interpreter lock, as Python functions do.
-        """
-        return np.zeros(batch.n_examples)
-
-    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work by `Query.chunks`; else threads call it with a few examples."""
-        return False
-
-    def overhead(self, batch: B) -> float:
-        """Return about how many nanoseconds `pool_batch` takes however few examples there are."""
-        return 0.0
+    def cost(self, batch: B, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost of `pool_batch`; by default threads cannot share examples."""
+        return Cost(np.zeros(batch.n_examples))
 
     def pool_batch(self, batch: B, query: Query) -> Pooled:
         """Pool the outputs and latents of the examples of a query."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native.measures import add_selected_rows
 from latentstruct._native.rows import add_rows_transposed
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -212,7 +212,7 @@ class Measure(ChosenLossTask):
             return set_losses.TableLoss(self.chosen_loss)
         (options(*MEASURES) | function).check(self.chosen_loss, "loss")
         if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
-            raise InputError("k", None, f"a number or a share of rows for `loss`={show(self.chosen_loss)}")
+            raise InputError("k", None, f"a number or a share of rows for `loss`={repr_short(self.chosen_loss)}")
         return MEASURES[self.chosen_loss](self.beta, self.k)
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -234,7 +234,7 @@ class Measure(ChosenLossTask):
         try:
             self.positive_ = 1 if self.positive is None else labels.number(self.positive)
         except InputError as error:
-            known = " or ".join(map(show, labels.labels))
+            known = " or ".join(map(repr_short, labels.labels))
             raise InputError("positive", self.positive, f"one of the labels {known}") from error
         self.biased_ = bool(self.bias) and not self.loss_.ranks
         self.n_features = n_inputs + self.biased_

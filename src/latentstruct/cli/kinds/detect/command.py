@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from latentstruct import tasks
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.declaring import argument, option, skip_bad_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.lazy import box_features, image_files
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import (
@@ -25,7 +27,6 @@ from latentstruct.progress.eta import describe_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.detect.files import Photographs
-    from latentstruct.features.boxes import BoxFeatures
 
 PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
 MIDDLE = 0.75
@@ -93,10 +94,8 @@ class DetectOptions(ImageOptions):
 
     def estimator(self) -> Any:
         """Return the untrained estimator."""
-        from latentstruct.tasks.detection import Detection
-
         chosen: Literal["overlap", "zero_one"] = "zero_one" if self.loss == "zero-one" else "overlap"
-        task = Detection(latent_loss=None if self.model == "latent" else chosen)
+        task = tasks.Detection(latent_loss=None if self.model == "latent" else chosen)
         return self.build(ESTIMATORS[self.model], task, random_state=self.seed)
 
 
@@ -148,12 +147,12 @@ class DetectKind(KindSpec):
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
         from latentstruct.cli.kinds.detect.files import open_labeled
-        from latentstruct.data.images import require_vision
-        from latentstruct.features.boxes import BoxFeatures
 
-        require_vision()
+        image_files.require_vision()
         cache = choose_cache(options.cache, options.no_cache)
-        features = BoxFeatures(step=options.step, limit=options.boxes, geometry=options.geometry, cache=cache)
+        features = box_features.BoxFeatures(
+            step=options.step, limit=options.boxes, geometry=options.geometry, cache=cache
+        )
         data = open_labeled(options.data, options.labels, options.skip_bad)
         data.check_classes()
         progress.say(f"read {len(data)} images from {options.data}, of {data.describe_labels()}")
@@ -180,10 +179,8 @@ class DetectKind(KindSpec):
     def fits(self, model: Trained) -> bool:
         return len(model.estimator.classes_) > 1
 
-    def restore(self, model: Trained) -> "BoxFeatures":
-        from latentstruct.features.boxes import BoxFeatures
-
-        found: BoxFeatures = model.restored(BoxFeatures.from_state)
+    def restore(self, model: Trained) -> "box_features.BoxFeatures":
+        found: box_features.BoxFeatures = model.restored(box_features.BoxFeatures.from_state)
         return found
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
@@ -220,11 +217,10 @@ class DetectKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.cli.kinds.detect.files import open_unlabeled
         from latentstruct.cli.kinds.detect.findings import write_findings
-        from latentstruct.data.images import require_vision
 
         if output == STANDARD_STREAM:
             raise InputError("output", output, "a folder for boxes and pictures")
-        require_vision()
+        image_files.require_vision()
         folder = Path(output)
         check_folder(folder, PREDICTIONS_FILE)
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from latentstruct.cli.common import NOTHING, is_prepared, refuse_prepared, say_warnings
-from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.kinds.motif.files import (
     PARTS,
@@ -115,7 +115,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     start: Literal["kmers", "random"] = option(
         "kmers", "Initial sites: kmers (enriched words) or random.", metavar="NAME", sets="init"
     )
-    restarts: int = restarts_option(3)
+    restarts: int = option(3, "Number of starts if no sequences are held out, or with --start random.", min=1)
 
     @property
     def source(self) -> str:

@@ -177,10 +177,10 @@ class MotifSearch:
     def _discover(self, X: list[str], y: Any, weight: Any, rows: Any) -> Any:
         """Return the model of a motif of some sequences.
 
-        If several motifs are wanted, positive sequences without a site of the best initial motif are left out: one
-        model of all would be a mixture of the motifs.
+        Positive sequences that probably have no site of the best initial motif are left out: with them the model would
+        be a mixture of several motifs, or of a motif and noise. Random starts need all sequences.
         """
-        if self.options.most_motifs == 1:
+        if self.options.start == "random":
             return self._fit(self.width, X, y, weight, rows)
         model = self.options.motif_svm(self.width, 1)
         given = [X[i] for i in rows]
@@ -199,7 +199,7 @@ class MotifSearch:
 
     def training_rows(self, X: list[str], y: Any, test: MotifTest) -> Any:
         """Return which sequences the model of a tested motif is trained on; see `_discover`."""
-        if self.options.most_motifs == 1:
+        if self.options.start == "random":
             return np.arange(len(X))
         task = self.options.motif_svm(test.width, 1).task
         task.learn(X, y)
