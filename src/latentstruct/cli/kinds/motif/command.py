@@ -308,8 +308,14 @@ class MotifKind(KindSpec):
         shown, longest = None, None
         if isinstance(parts, MotifData):
             shown, longest = parts.judged(), max(map(len, X))
-        known = {"name": options.motif_name, "background_weight": weight, "longest": longest}
-        record = MotifRecord(consensus="", **known, **sizes)
+        record = MotifRecord(
+            consensus="",
+            background_weight=weight,
+            name=options.motif_name,
+            longest=longest,
+            enrichment=None,
+            **sizes,
+        )
         search = self._module("search").MotifSearch(options, parts, weight, low)
         return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
 
