@@ -87,7 +87,7 @@ def test_p_values_are_uniform_if_there_is_no_motif():
     for _ in range(60):
         X = ["".join(rng.choice(list("ACGT"), 30)) for _ in range(200)]
         y = np.tile([1, -1], 100)
-        model = LatentSSVM(Motif(6, 0, 2), C=0.1, tol=0.1).fit(X[:60], y[:60])
+        model = LatentSSVM(Motif(6, 0, 2), C=1.0, tol=0.1).fit(X[:60], y[:60])
         scores = model.decision_function(X[60:])
         p_values.append(score_enrichment(scores[y[60:] > 0], scores[y[60:] < 0]).p_value)
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3

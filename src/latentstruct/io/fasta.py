@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, FormatError, InputError
-from latentstruct.io.text import NUMBER, FilePath, Source, source_name, write_text
+from latentstruct.io.text import NUMBER, FilePath, Source, opened_stream, source_name, write_text
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.sites import Site
@@ -27,6 +30,10 @@ _AMBIGUOUS_BYTES = (AMBIGUOUS + AMBIGUOUS.lower()).encode()
 _AS_READ = LETTERS + "T" + "N" * len(AMBIGUOUS)
 _READ = bytes.maketrans(_LETTER_BYTES, 2 * _AS_READ.encode())
 _READ_MASKED = bytes.maketrans(_LETTER_BYTES, _AS_READ.encode() + b"N" * len(_KNOWN))
+_NUMBERED_MASKED = bytes({65: 0, 67: 1, 71: 2, 84: 3, 85: 3}.get(byte, 4) for byte in range(256))
+_NUMBERED = bytes(_NUMBERED_MASKED[byte - 32 if 97 <= byte <= 122 else byte] for byte in range(256))
+BLOCK_BYTES = 1 << 22
+"""Bytes of FASTA that are read at a time."""
 _PLACE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _SITES_HEADER = "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite"
 
@@ -186,6 +193,71 @@ def each_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[FoundS
     _warn_of_letters(source.name, names.n_changed, n_ambiguous)
     if bad:
         warnings.warn(f"{source.name}: {len(bad)} records left out; the first one: {bad[0]}", stacklevel=2)
+
+
+class SequenceBlock(NamedTuple):
+    """A part of a sequence.
+
+    It begins at `begin`, shares its first `overlap` letters with the part before, and has letters as numbers (A 0, C 1,
+    G 2, T 3, all others 4).
+    """
+
+    name: str
+    begin: int
+    overlap: int
+    letters: NDArray[np.uint8]
+
+
+def sequence_blocks(
+    path: FilePath, overlap: int, mask_repeats: bool = False, size: int = BLOCK_BYTES
+) -> Iterator[SequenceBlock]:
+    """Read FASTA in blocks of about `size` bytes, for files that do not fit into memory.
+
+    Consecutive blocks of a sequence have `overlap` letters in common. U is read as T; other letters are unknown.
+    """
+    table = _NUMBERED_MASKED if mask_repeats else _NUMBERED
+    names = _UniqueNames()
+    name, begin, kept = "", 0, b""
+    for at_start, piece in _pieces(path, size):
+        if at_start:
+            title = " ".join(piece.decode("utf-8", "replace").split()) or "sequence"
+            name, begin, kept = names.unique(title.partition(" ")[0]), 0, b""
+            continue
+        letters = kept + piece.translate(table, b"\r\n\t ")
+        if not name:
+            if letters:
+                raise FormatError(source_name(path), Description("letters"), "a first line that starts with '>'")
+            continue
+        yield SequenceBlock(name, begin, len(kept), np.frombuffer(letters, dtype=np.uint8))
+        kept = letters[max(0, len(letters) - overlap) :]
+        begin += len(letters) - len(kept)
+    if not names.found:
+        raise no_sequences(Source((), source_name(path)))
+
+
+def _pieces(path: FilePath, size: int) -> Iterator[tuple[bool, bytes]]:
+    """Yield headers, with True, and parts of the lines below them."""
+    with opened_stream(path) as handle:
+        # A header may be cut at the end of what is read.
+        rest = b""
+        while True:
+            read = handle.read(size)
+            text = rest + read
+            rest = b""
+            while text:
+                if not text.startswith(b">"):
+                    letters, mark, after = text.partition(b"\n>")
+                    yield False, letters
+                    text = mark[1:] + after
+                    continue
+                header, end, after = text.partition(b"\n")
+                if not end and read:
+                    rest = text
+                    break
+                yield True, header[1:]
+                text = after
+            if not read:
+                return
 
 
 class _UniqueNames:
