@@ -354,3 +354,13 @@ def test_a_greedy_example_task_claims_nothing(solver):
     assert model.gap_ >= 0.0
     assert model.relative_gap_ >= 0.0
     assert model.objective_ >= max(model.lower_bound_, 0.0)
+
+
+def test_the_truth_is_not_queried_where_it_is_unknown():
+    X, Y = np.random.default_rng(3).normal(size=(2, 1, 3, 3, 2)), np.array([[0, 1, 2], [2, 0, 1]])
+    task = Matching("greedy")
+    task.learn(X, Y)
+    w = np.array([1.0, -0.5])
+    found = TaskOracle(task, task.prepare(X), np.ones(2), "free").planes(w)
+    np.testing.assert_allclose(found.values, [one.score for one in task.decode(task.prepare(X), w, HARD)])
+    assert not found.each_exact.any()

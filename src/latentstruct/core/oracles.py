@@ -161,12 +161,12 @@ class TaskOracle(BaseOracle):
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
         self.tally.calls += self.n_examples
-        bounds, size = self.sum_bounds(), None
-        if bounds is not None and self.chunk_bounds is not None:
-            bounds, size = self.chunk_bounds, group_size(len(self.chunk_bounds) - 1)
+        bounds = self.sum_bounds()
+        given = bounds is not None and self.chunk_bounds is not None
+        bounds = self.chunk_bounds if given else bounds
         if bounds is None or len(bounds) < 3:
             return self._total(w, None)
-        tree = PlaneTree(size or len(bounds))
+        tree = PlaneTree(group_size(len(bounds) - 1) if given else len(bounds))
         parts = [np.arange(start, end) for start, end in pairwise(bounds)]
         thread_fold(lambda rows: self._total(w, rows), parts, tree.add, self.n_jobs)
         return tree.total()
@@ -303,17 +303,18 @@ class FixedOracle(BaseOracle):
     def __post_init__(self) -> None:
         self.n_examples = len(self.fixed)
         self.n_features = self.fixed.n_features
-
-    @cached_property
-    def _sum(self) -> Plane:
-        bounds, weights = self.chunk_bounds, self.weights
-        if bounds is None or len(bounds) < 3:
-            return self.fixed.total(weights)
-        chunks = (self.fixed.between(begin, end).total(weights[begin:end]) for begin, end in pairwise(bounds))
-        return add_up(chunks, len(bounds) - 1, ours=True)
+        self._sum: Plane | None = None
 
     def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the planes."""
+        """Return the weighted sum of the planes, which is computed only once."""
+        bounds, weights = self.chunk_bounds, self.weights
+        if self._sum is not None:
+            return self._sum
+        if bounds is None or len(bounds) < 3:
+            self._sum = self.fixed.total(weights)
+        else:
+            chunks = (self.fixed.between(begin, end).total(weights[begin:end]) for begin, end in pairwise(bounds))
+            self._sum = add_up(chunks, len(bounds) - 1, ours=True)
         return self._sum
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:

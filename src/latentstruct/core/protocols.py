@@ -234,7 +234,7 @@ class TaskTags:
         Whether latent states may have separate weights, as in `StateWeights`.
     single_example : bool
         Whether all rows together are one example, so that rows have no weights.
-    marginals, pair_marginals, confidence, scores : bool
+    marginals, pair_marginals, confidence, scores, topk, sample : bool
         Whether these methods are implemented.
     storable : bool
         Whether batches can be stored by `pack` and `unpack`.
@@ -264,6 +264,8 @@ class TaskTags:
     pair_marginals: bool = False
     confidence: bool = False
     scores: bool = False
+    topk: bool = False
+    sample: bool = False
     storable: bool = False
     threaded_decoding: bool = False
     refit_parameters: tuple[str, ...] = ()

@@ -227,7 +227,7 @@ class Monitor:
         if self.exact or not self.bounded:
             return
         proven = self.is_small(self.proven - self.lower_bound, self.proven)
-        if self.best is not None and not proven and self.is_small(self.gap):
+        if self.best is not None and not proven and self.is_small():
             value, exact = self.problem.evaluate(self.best)
             self.objective = max(self.objective, value)
             if exact and value < self.proven:
@@ -245,9 +245,10 @@ class Monitor:
         """Distance between the best objective and the best bound."""
         return self.objective - self.lower_bound
 
-    def is_small(self, gap: float, objective: float | None = None) -> bool:
-        """Return whether a gap meets the tolerance at an objective, by default the current one."""
+    def is_small(self, gap: float | None = None, objective: float | None = None) -> bool:
+        """Return whether a gap meets the tolerance at an objective, by default the current ones."""
         value = self.objective if objective is None else objective
+        gap = self.objective - self.lower_bound if gap is None else gap
         scale = abs(value) if math.isfinite(value) else abs(self.lower_bound) + gap
         return math.isfinite(gap) and gap <= self.tol * max(scale, self.least)
 
@@ -270,7 +271,7 @@ class Monitor:
         if self.callback is not None:
             answer = self.callback(replace(line, w=self.best if estimate is None else None))
         found = EARLY_STOPPING if isinstance(answer, str) and answer == EARLY_STOPPING else self.reason
-        self._judge(line, found, estimate is None and self.is_small(self.gap), bool(answer))
+        self._judge(line, found, estimate is None and self.is_small(), bool(answer))
         self._save()
         return bool(self.reason)
 

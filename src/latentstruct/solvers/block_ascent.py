@@ -118,7 +118,7 @@ class BlockAscent(BaseSolver):
             point.warm = (state is None or self.settle) and bool(w.any())
         if point.warm and state is not None and not monitor.resumed:
             point.query(w)
-            if monitor.is_small(monitor.gap):
+            if monitor.is_small():
                 monitor.close_iteration()
         if not (monitor.resumed or point.warm):
             if state is not None:
@@ -130,7 +130,7 @@ class BlockAscent(BaseSolver):
                 for rows in np.array_split(point.rng.permutation(point.every), min(PARTS, len(point.every))):
                     point.query_rows(rows)
                     point.ascend(rows, steps=self.steps)
-            if state is not None and monitor.is_small(monitor.gap):
+            if state is not None and monitor.is_small():
                 monitor.close_iteration()
         while not monitor.reason and not (gives_up is not None and gives_up(point)):
             point.store.tick()

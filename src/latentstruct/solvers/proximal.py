@@ -409,7 +409,7 @@ class _BundleDescent:
             predicted = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
-            if self.monitor.is_small(self.monitor.gap) and self.monitor.close_iteration():
+            if self.monitor.is_small() and self.monitor.close_iteration():
                 return
             if predicted <= tol * abs(value):
                 if self.proximity > LOOSEST * self.first:

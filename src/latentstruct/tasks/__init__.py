@@ -6,6 +6,7 @@ from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from latentstruct.tasks.alignment.task import Alignment, GapCosts
+    from latentstruct.tasks.chain.rules import TransitionRules, tagging_rules
     from latentstruct.tasks.chain.task import Chain
     from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
     from latentstruct.tasks.classes.multiclass import Multiclass
@@ -45,6 +46,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     },
     {
         "alignment.task": ("GapCosts",),
+        "chain.rules": ("TransitionRules", "tagging_rules"),
         "detection": ("DetectionInput", "chosen_boxes"),
         "diversity": ("CandidateDocuments",),
         "graph.inputs": ("GraphInput", "grid_graph"),

@@ -98,7 +98,7 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 
 
 OPTIONAL = {
-    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
+    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores", "topk", "sample")},
     "storable": "unpack",
     "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
@@ -152,6 +152,8 @@ class BaseTask(Parametrized, Generic[B]):
     marginals: Any = _missing("marginals")
     pair_marginals: Any = _missing("pair_marginals")
     confidence: Any = _missing("confidence")
+    topk: Any = _missing("topk")
+    sample: Any = _missing("sample")
     complete: Any = _missing("complete")
     completion_planes: Any = _missing("completion_planes")
     renyi_pool: Any = _missing("renyi_pool")
@@ -179,6 +181,10 @@ class BaseTask(Parametrized, Generic[B]):
     def learn(self, X: Any, Y: Any) -> None:
         """Look at the training data; raise InputError if it cannot be used."""
         self.learn_blocks([(X, Y)])
+
+    def comparable_C(self, Y: Any) -> float:
+        """Return the C for outputs Y that is comparable to C = 1 of a conventional SVM."""
+        return 1.0
 
     def prepare(self, X: Any, Y: Any = None) -> B:
         """Validate examples and lay them out in flat arrays."""

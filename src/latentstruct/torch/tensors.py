@@ -69,3 +69,23 @@ def reduce_losses(losses: Tensor, reduction: str, n_tokens: int) -> Tensor:
         nothing = "an empty batch" if reduction == "mean" else "a batch without tokens"
         raise InputError("emissions", Description(nothing), f"at least one to average for reduction={reduction!r}")
     return losses.sum() / count
+
+
+def integers(value: Any, name: str, shape: tuple[int, ...], low: int, n: int, special: str) -> NDArray[np.int64]:
+    """Return integers from `low` to n − 1 of a shape as an array; `special` describes the negative ones."""
+    if not isinstance(value, Tensor) or value.shape != shape or value.is_floating_point() or value.dtype == torch.bool:
+        raise InputError(name, shape_of(value), f"an integer tensor of shape {shape}")
+    found: NDArray[np.int64] = value.detach().to("cpu", torch.int64).numpy()
+    for wrong in found[(found < low) | (found >= n)][:1].tolist():
+        others = f", or {special}" if special else ""
+        raise InputError(name, wrong, f"numbers from {max(low, 0)} to {n - 1}{others}")
+    return found
+
+
+def check_lengths(lengths: Any, count: int, longest: int, name: str = "lengths") -> NDArray[np.int64]:
+    """Return lengths (B,) from 1 to `longest`, which is the default."""
+    if longest < 1:
+        raise InputError("scores", Description("no positions"), "scores of at least one position")
+    if lengths is None:
+        return np.full(count, longest, dtype=np.int64)
+    return integers(lengths, name, (count,), 1, longest + 1, "")

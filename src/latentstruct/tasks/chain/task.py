@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
+from latentstruct._native.chain_distributions import best_labelings, sample_labelings
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
@@ -24,6 +26,7 @@ from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
     BY_TOKEN,
+    LINEAR_DOMAIN_SPREAD,
     NO_LABELS,
     TOGETHER,
     Blocks,
@@ -33,6 +36,7 @@ from latentstruct.tasks.chain.batch import (
     Selection,
     pool,
 )
+from latentstruct.tasks.chain.rules import scores_of_rules
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import (
@@ -63,6 +67,8 @@ class Chain(ItemLabels[ChainBatch]):
         Weights for the label of the first and of the last token.
     bias : bool, default=False
         A weight per label that does not depend on the input.
+    rules : None, {"BIO", "BIOES", "BILOU"} or TransitionRules, default=None
+        Which labels may follow each other, in training and prediction; see `tagging_rules`.
 
     Notes
     -----
@@ -101,7 +107,7 @@ class Chain(ItemLabels[ChainBatch]):
         soft=True,
         two_temperatures=True,
         threaded_decoding=True,
-        refit_parameters=("costs", "start", "end", "bias"),
+        refit_parameters=("costs", "start", "end", "bias", "rules"),
     )
     constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
 
@@ -112,9 +118,10 @@ class Chain(ItemLabels[ChainBatch]):
         start: bool = False,
         end: bool = False,
         bias: bool = False,
+        rules: Any = None,
     ) -> None:
         self.labels, self.costs = labels, costs
-        self.start, self.end, self.bias = start, end, bias
+        self.start, self.end, self.bias, self.rules = start, end, bias, rules
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels and the number of inputs."""
@@ -156,6 +163,7 @@ class Chain(ItemLabels[ChainBatch]):
         self._set_costs(labels, self.costs)
         self.transitions_at_ = n_inputs * n
         check_parameters(self)
+        self._allowed = None if self.rules is None else scores_of_rules(self.rules, labels.labels)
         wanted = self.start, self.end, self.bias
         ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted))
         *starts, self.n_features = ends.tolist()
@@ -178,7 +186,18 @@ class Chain(ItemLabels[ChainBatch]):
         if Y is None:
             return self._batch(inputs, offsets, None, None)
         (truth,), partial = self._partial_numbers({"Y": Y}, offsets)
-        return self._batch(inputs, offsets, truth, partial)
+        batch = self._batch(inputs, offsets, truth, partial)
+        self._check_rules(batch, Y)
+        return batch
+
+    def _check_rules(self, batch: ChainBatch, Y: Any) -> None:
+        """Raise if no labeling of a sequence agrees with both its known labels and the rules."""
+        if self._allowed is None:
+            return
+        values = self._best_of(batch, np.zeros((batch.offsets[-1], len(self.labels_))))[1]
+        for k in np.flatnonzero(values == -np.inf)[:1].tolist():
+            hint = f"Correct these labels, or change `rules`, now {repr_short(self.rules)}."
+            raise InputError(f"Y[{k}]", Y[k], "labels that the rules allow", hint)
 
     def _batch(self, inputs: InputRows, offsets: Indices, truth: Indices | None, partial: Table | None) -> ChainBatch:
         return ChainBatch(inputs, offsets, truth, np.empty((0, len(self.labels_))) if partial is None else partial)
@@ -239,13 +258,30 @@ class Chain(ItemLabels[ChainBatch]):
         return [encode(labels, offsets, name, partial) for name, labels in flat.items()], partial.table()
 
     def _allowed_states(self, batch: ChainBatch, states: Indices, rng: np.random.Generator) -> Indices:
-        wrong = np.flatnonzero(self._evidence(batch, states) == -np.inf)
-        scores = batch.allowed[batch.known(None)[wrong]]
-        states[wrong] = np.where(np.isfinite(scores), rng.random(scores.shape), -1.0).argmax(axis=1)
-        return states
+        if not np.isinf(self._evidence(batch, states)).any():
+            return states
+        return self._best_of(batch, rng.random((len(states), len(self.labels_))))[0]
 
     def _evidence(self, batch: ChainBatch, states: Indices) -> Vector:
-        return batch.allowed[batch.known(None), states]
+        evidence = batch.allowed[batch.known(None), states]
+        if self._allowed is not None:
+            transitions, start, end = self._allowed
+            starts, ends = batch.offsets[:-1], batch.offsets[1:]
+            filled = starts < ends
+            steps = transitions[states[:-1], states[1:]]
+            steps[ends[filled][:-1] - 1] = 0.0
+            evidence[1:] += steps
+            evidence[starts[filled]] += start[states[starts[filled]]]
+            evidence[ends[filled] - 1] += end[states[ends[filled] - 1]]
+        return evidence
+
+    def _best_of(self, batch: ChainBatch, scores: Table) -> tuple[Indices, Vector]:
+        """Return the best labelings among those that agree with known labels and rules, and their scores."""
+        labels, values = np.empty(len(scores), dtype=np.int64), np.empty(batch.n_examples)
+        nothing = Query(np.zeros(self.n_features), "clamped")
+        kernels.add_label_scores(scores, batch.offsets, self._label_scores(batch, nothing), batch.known(None))
+        kernels.viterbi(scores, batch.offsets, self._transitions(nothing.w), labels, values)
+        return labels, values
 
     def _latent_states(self, batch: ChainBatch, latents: Sequence[Any], name: str) -> Indices:
         return self._label_numbers(latents, batch.offsets, name)
@@ -255,7 +291,8 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
         n = len(self.labels_)
-        return np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
+        found = np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
+        return found if self._allowed is None else found + self._allowed[0]
 
     def _input_weights(self, w: Vector) -> NDArray[np.float64]:
         return np.ascontiguousarray(w[: self.transitions_at_]).reshape(-1, len(self.labels_))
@@ -269,6 +306,11 @@ class Chain(ItemLabels[ChainBatch]):
     def _label_scores(self, batch: ChainBatch, query: Query) -> LabelScores:
         n, w = len(self.labels_), np.ascontiguousarray(query.w)
         bias, start, end = [w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:]]
+        if self._allowed is not None:
+            start, end = (
+                allowed + weights if len(weights) else allowed
+                for allowed, weights in zip(self._allowed[1:], (start, end), strict=True)
+            )
         return LabelScores(bias, start, end, self._terms(batch, query.mode))
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:
@@ -453,6 +495,32 @@ class Chain(ItemLabels[ChainBatch]):
             Prediction(labeling, labeling if self.latent else None, value)
             for labeling, value in zip(self._labelings(batch, labels), values.tolist(), strict=True)
         ]
+
+    def topk(self, batch: ChainBatch, w: Vector, k: int) -> list[list[Prediction]]:
+        """Return the k best labelings of each sequence, the best first; fewer if there are not as many."""
+        chosen = self._select(batch, Query(w, "free"))
+        labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
+        best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
+        rows = [self._labelings(batch, row) for row in labels]
+        return [
+            [
+                Prediction(labelings[i], labelings[i] if self.latent else None, value)
+                for labelings, value in zip(rows, values[:, i].tolist(), strict=True)
+                if value > -np.inf
+            ]
+            for i in range(batch.n_examples)
+        ]
+
+    def sample(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
+    ) -> list[list[NDArray]]:
+        """Return labelings of each sequence, drawn independently from P(y | x)."""
+        chosen = self._select(batch, Query(w, "free"))
+        drawn = rng.random((n_samples, len(chosen.scores)))
+        labels = np.empty(drawn.shape, dtype=np.int64)
+        problem = chosen.scores, chosen.offsets, self._transitions(w), temperature.output, LINEAR_DOMAIN_SPREAD
+        sample_labelings(*problem, drawn, labels)
+        return [list(one) for one in zip(*(self._labelings(batch, row) for row in labels), strict=True)]
 
     def complete(self, batch: ChainBatch, w: Vector) -> list[NDArray]:
         """Return the best labeling of each sequence among those that agree with its known labels."""
