@@ -36,7 +36,7 @@ def labels_of(solver: Any, gt_attribute: str) -> Vector:
     """Return the values of the variables of a motile solver, NaN where the attribute is missing or None."""
     y = np.full(solver.num_variables, np.nan)
     for kind, variables in solver.variables.items():
-        items = {"NodeSelected": solver.graph.nodes, "EdgeSelected": solver.graph.edges}.get(kind.__name__)
+        items: Any = {"NodeSelected": solver.graph.nodes, "EdgeSelected": solver.graph.edges}.get(kind.__name__)
         for key, index in variables.items() if items is not None else ():
             value = items[key].get(gt_attribute)
             if value is not None:
@@ -82,8 +82,8 @@ def fit_weights(
     task.learn([x], [y])
     batch, scores = task.prepare([x], [y]), np.random.default_rng(0).normal(size=len(y))
     ends = [task._maximize(batch, 0, sign * scores, "clamped").x for sign in (1.0, -1.0)]
-    limits = {} if max_iterations is None else {"max_iter": max_iterations}
-    if np.array_equal(*ends):
+    limits: dict[str, Any] = {} if max_iterations is None else {"max_iter": max_iterations}
+    if np.array_equal(ends[0], ends[1]):
         # The largest and the smallest random score agree: the labels leave one output.
         model: Any = StructuralSVM(Program(), C=1.0 / regularizer_weight, tol=eps, **limits).fit([x], ends[:1])
     else:
