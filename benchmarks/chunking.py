@@ -11,7 +11,7 @@ from latentstruct.metrics import chunk_scores
 
 
 def run(quick: bool = False) -> list[Line]:
-    rounds = 10 if quick else 30
+    iterations = 10 if quick else 30
     train, test = load_conll2000(subset="train"), load_conll2000(subset="test")
     features = WindowFeatures(affixes=0, shape=False)
     X = features.fit_transform(train.tokens)
@@ -22,20 +22,20 @@ def run(quick: bool = False) -> list[Line]:
         return [names[x.indices[a:b]].tolist() for a, b in zip(x.indptr[:-1], x.indptr[1:], strict=True)]
 
     def fit():
-        return CRF(Chain(), C=0.5).fit(X, train.Y, callback=lambda line: line.round >= rounds)
+        return CRF(Chain(), C=0.5).fit(X, train.Y, callback=lambda line: line.iteration >= iterations)
 
     ours, model = cpu(fit)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     f1 = chunk_scores(test.Y, model.predict(features.transform(test.tokens))).f1
-    per_round = ours / model.n_rounds_
-    reached = f"{len(model.coef_):,} weights, F1 {100 * f1:.2f} after {model.n_rounds_} rounds, {memory:.2f} GB"
+    per_round = ours / model.n_iter_
+    reached = f"{len(model.coef_):,} weights, F1 {100 * f1:.2f} after {model.n_iter_} iterations, {memory:.2f} GB"
     lines = []
     # CRFsuite's default has weights only for pairs (feature, label) seen in training: a smaller model than ours.
     for what, options, limit in (
         ("the same weights", {"feature.possible_states": True, "feature.possible_transitions": True}, 0.8),
         ("CRFsuite with observed pairs only", {}, None),
     ):
-        peer, log = crfsuite_train(X, train.Y, attributes, {"max_iterations": rounds, **options})
+        peer, log = crfsuite_train(X, train.Y, attributes, {"max_iterations": iterations, **options})
         name = f"CoNLL-2000 CRF, one iteration, {what}"
         lines.append(Line(name, per_round, peer / log["num"], "CRFsuite L-BFGS", limit, reached))
     return lines

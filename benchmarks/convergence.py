@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from benchmarks.common import Line, cpu, crfsuite_train
 from benchmarks.letters import pixel_names
 from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures
-from latentstruct.core.protocols import Round
+from latentstruct.core.protocols import Iteration
 from latentstruct.datasets import load_conll2000, load_ocr_letters
 from latentstruct.metrics import chunk_scores
 from latentstruct.progress.eta import StoppingRule, TrainingTime
@@ -103,7 +103,7 @@ def digits() -> Problem:
     return Problem("digits, 1200", Multiclass(), X[:n], y[:n], names, score)
 
 
-def times_left(history: list[Round]) -> str:
+def times_left(history: list[Iteration]) -> str:
     """Return how often the time left was estimated within a factor of 3 in the later half of a training."""
     training, end = TrainingTime(StoppingRule("gap", GOAL)), history[-1].seconds
     right, given = 0, 0

@@ -39,12 +39,12 @@ from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import CCCP, AlternatingSubgradient, Bundle, CuttingPlane, FrankWolfe, SelfPaced, Subgradient
 
 KEPT = Path(__file__).with_name("operation_counts.json")
-# A count that grew by more than this share is a regression; one that fell by more must be written down anew.
+# A count that grew by more than this share is a regression; one that fell by more must be written again.
 MOST_GROWTH, MOST_FALL = 0.10, 0.25
 # Runs whose inputs differ in the last digits, and by how much.
 RUNS, LAST_DIGITS = 8, 1e-13
 TOL = 0.01
-LIMIT_ROUNDS = 12
+LIMIT_ITERATIONS = 12
 
 Fit = Callable[[], Any]
 Range = tuple[int, int]
@@ -116,40 +116,40 @@ def problems(run: int = 0) -> dict[str, Fit]:
         "chain, bundle with planes kept": svm(solver=Bundle(cached_planes=20)),
         "chain, cutting planes": svm(solver=CuttingPlane()),
         "chain, Frank-Wolfe": svm(solver=FrankWolfe()),
-        "chain, subgradient": svm(solver=Subgradient(), max_rounds=LIMIT_ROUNDS),
+        "chain, subgradient": svm(solver=Subgradient(), max_iter=LIMIT_ITERATIONS),
         "chain, slack rescaling": svm(rescaling="slack"),
-        "chain, perceptron": partial(StructuredPerceptron(Chain(), max_rounds=5).fit, *words),
+        "chain, perceptron": partial(StructuredPerceptron(Chain(), max_iter=5).fit, *words),
         "chain, CRF": partial(CRF(Chain(), tol=TOL).fit, *words),
         "classes, auto": partial(StructuralSVM(Multiclass(), tol=TOL).fit, *points),
         "latent classes, CCCP": latent(),
         "latent classes, self-paced": latent(solver=SelfPaced(CCCP())),
         "latent classes, summed out": latent(HiddenCRF),
         "latent classes, margin and sum": latent(MarginalSSVM),
-        "latent classes, group norm": latent(regularizer=GroupNorm(), max_rounds=60),
-        "latent classes, subgradient": latent(MarginalSSVM, solver=AlternatingSubgradient(), max_rounds=LIMIT_ROUNDS),
+        "latent classes, group norm": latent(regularizer=GroupNorm(), max_iter=60),
+        "latent classes, subgradient": latent(MarginalSSVM, solver=AlternatingSubgradient(), max_iter=LIMIT_ITERATIONS),
         "motif, CCCP": partial(LatentSSVM(Motif(6, 1), tol=TOL).fit, *strings),
-        "grid, CRF by messages": partial(CRF(loopy, tol=TOL, max_rounds=LIMIT_ROUNDS).fit, *pictures),
-        "grid, SVM by messages": partial(StructuralSVM(loopy, tol=TOL, max_rounds=LIMIT_ROUNDS).fit, *pictures),
+        "grid, CRF by messages": partial(CRF(loopy, tol=TOL, max_iter=LIMIT_ITERATIONS).fit, *pictures),
+        "grid, SVM by messages": partial(StructuralSVM(loopy, tol=TOL, max_iter=LIMIT_ITERATIONS).fit, *pictures),
     }
 
 
 @contextmanager
 def counting(counts: Counter[str]) -> Iterator[None]:
-    """Count what is asked of oracles, stores and messages meanwhile."""
+    """Count the calls of oracles, stores and messages meanwhile."""
     kept: dict[int, PlaneStore] = {}
 
-    def asked(self: Any, rows: Any) -> None:
+    def requested(self: Any, rows: Any) -> None:
         offsets = getattr(self.batch, "offsets", None)
         if isinstance(self.task, Chain) and offsets is not None:
             lengths = np.diff(offsets)
             counts["tokens"] += int(lengths.sum() if rows is None else lengths[rows].sum())
 
     def total(self: Any, w: Any) -> Any:
-        asked(self, None)
+        requested(self, None)
         return original["total"](self, w)
 
     def planes(self: Any, w: Any, rows: Any = None) -> Any:
-        asked(self, rows)
+        requested(self, rows)
         return original["planes"](self, w, rows)
 
     def ascend(self: PlaneStore, examples: Any, *args: Any, **named: Any) -> Any:
@@ -176,10 +176,10 @@ def count(fit: Fit) -> dict[str, int]:
     """Return the operations of one fit."""
     counts: Counter[str] = Counter()
     with counting(counts), warnings.catch_warnings():
-        # Some problems are stopped after a few rounds.
+        # Some problems are stopped after a few iterations.
         warnings.simplefilter("ignore")
         model = fit()
-    counts["oracle calls"], counts["rounds"] = int(model.n_oracle_calls_), int(model.n_rounds_)
+    counts["oracle calls"], counts["iterations"] = int(model.n_oracle_calls_), int(model.n_iter_)
     return {name: counts[name] for name in sorted(counts)}
 
 
@@ -192,18 +192,18 @@ def expected_counts() -> dict[str, dict[str, Range]]:
 def differences(
     name: str, found: dict[str, int], expected: dict[str, Range], growth: float = MOST_GROWTH, fall: float = MOST_FALL
 ) -> list[str]:
-    """Return what is more work than was written down, or so much less that it should be written down anew."""
-    told = []
-    rounds = expected.get("rounds", (1, 1))[1]
+    """Return what is more work than was written down, or so much less that it should be written again."""
+    reported = []
+    iterations = expected.get("iterations", (1, 1))[1]
     for what in sorted(found.keys() | expected.keys()):
         now, (least, most) = found.get(what, 0), expected.get(what, (0, 0))
-        # A round more or less may be due to the last digits.
-        grain = most / rounds
+        # An iteration more or less may be due to the last digits.
+        grain = most / iterations
         if now > max((1 + growth) * most, most + grain):
-            told.append(f"{name}: {what} grew from {most} to {now}")
+            reported.append(f"{name}: {what} grew from {most} to {now}")
         elif now < min((1 - fall) * least, least - grain):
-            told.append(f"{name}: {what} fell from {least} to {now}")
-    return told
+            reported.append(f"{name}: {what} fell from {least} to {now}")
+    return reported
 
 
 def write() -> None:

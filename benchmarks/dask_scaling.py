@@ -1,8 +1,8 @@
-"""Rounds of training on Dask clusters of this machine against one process with the same shards, in wall-clock time.
+"""Iterations of training on Dask clusters of this machine against one process with the same shards, in wall-clock time.
 
-One process has one thread here, as each worker has. Preparing and sending the data is left out of the rounds, and told.
+One process has one thread here, as each worker has. Preparing and sending the data is reported apart.
 
-In each round the weights go to every worker, and a slope of as many numbers comes back from each. With millions of
+In each iteration the weights go to every worker, and a slope of as many numbers comes back from each. With millions of
 weights, as of CoNLL-2000, this takes longer on one machine than all the rest: there threads pay, and a cluster does
 not. It is for data that one machine cannot hold or for oracles that take far longer than their slopes to send.
 """
@@ -20,7 +20,7 @@ from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
 
 WORKERS = (1, 2)
-ROUNDS = 12
+ITERATIONS = 12
 
 
 def run(quick: bool = False) -> list[Line]:
@@ -43,18 +43,18 @@ def conll() -> tuple[list[Any], list[Any]]:
 
 
 def seconds_of_round(X: list[Any], Y: list[Any], executor: Any) -> tuple[float, float, CRF]:
-    """Return the median time of a round, that of the rest, and the model."""
+    """Return the median time of an iteration, that of the rest, and the model."""
     ends: list[float] = []
 
     def stop(line: Any) -> bool:
         ends.append(time.perf_counter())
-        return len(ends) >= ROUNDS
+        return len(ends) >= ITERATIONS
 
     began = time.perf_counter()
     model = CRF(Chain(), C=0.5, tol=1e-12, n_jobs=1, executor=executor).fit(X, Y, callback=stop)
     total = time.perf_counter() - began
-    rounds = median(np.diff(ends))
-    return rounds, total - rounds * len(ends), model
+    iterations = median(np.diff(ends))
+    return iterations, total - iterations * len(ends), model
 
 
 def compare(name: str, X: list[Any], Y: list[Any]) -> list[Line]:
@@ -73,9 +73,9 @@ def compare(name: str, X: list[Any], Y: list[Any]) -> list[Line]:
         if difference > 1e-9:
             raise InputError(f"the objectives differ by {difference:.2g}, but at most 1e-9 is expected: look into it")
         reached = (
-            f"{len(here.coef_):,} weights, {1e3 * alone:.0f} ms a round alone, {1e3 * seconds:.0f} ms on the cluster, "
-            f"the rest {rest_alone:.1f} s and {rest:.1f} s, objectives differ by {difference:.1g}"
+            f"{len(here.coef_):,} weights, {1e3 * alone:.0f} ms per iteration alone, {1e3 * seconds:.0f} ms on the "
+            f"cluster, the rest {rest_alone:.1f} s and {rest:.1f} s, objectives differ by {difference:.1g}"
         )
-        what = f"{name}, a round of a CRF, {n_workers} Dask worker{'s' if n_workers > 1 else ''}"
+        what = f"{name}, an iteration of a CRF, {n_workers} Dask worker{'s' if n_workers > 1 else ''}"
         lines.append(Line(what, seconds, alone, "one process, one thread", None, reached))
     return lines

@@ -27,7 +27,7 @@ def objective_of(pair: DigitPair, C: float) -> Objective:
 
 
 def after(result: Result, calls: int) -> float:
-    """Return the best objective after so many oracle calls."""
+    """Return the best objective after a number of oracle calls."""
     return min((line.objective for line in result.history if line.oracle_calls <= calls), default=np.inf)
 
 
@@ -42,7 +42,7 @@ def compare(pair: DigitPair, C: float, passes: tuple[int, ...], seed: int = 0) -
     n, w0 = objective.n_examples, START * np.random.default_rng(seed).normal(size=objective.n_features)
     seconds, ours = cpu(lambda: Proximal().minimize(objective, w0))
     # The published algorithm is not to stop before the passes are used up.
-    peer = AlternatingSubgradient(tol=1e-12, max_rounds=max(passes)).minimize(objective, w0)
+    peer = AlternatingSubgradient(tol=1e-12, max_iter=max(passes)).minimize(objective, w0)
     assert isinstance(objective.regularizer, GroupNorm)
     kept = int((objective.regularizer.norms(ours.w) > 0).sum())
     lines = []

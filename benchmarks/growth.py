@@ -18,7 +18,7 @@ def run(quick: bool = False) -> list[Line]:
         # The same weight on the whole data set: only then is the problem the same one, sampled more finely.
         bundle = StructuralSVM(Chain(), C=40.0 / n, tol=0.01, solver=Bundle()).fit(X, Y)
         base = base or (seconds, n)
-        reached = f"bundle at equal total weight: {bundle.n_rounds_} planes"
+        reached = f"bundle at equal total weight: {bundle.n_iter_} planes"
         linear = base[0] * n / base[1]
         lines.append(Line(f"{n} words: time against linear growth", seconds, linear, "linear", 1.5, reached))
     return lines

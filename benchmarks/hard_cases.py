@@ -27,7 +27,7 @@ from latentstruct import (
     build_objective,
 )
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Round
+from latentstruct.core.protocols import Iteration
 from latentstruct.solvers.selection import choose_solver
 
 TOL = 0.01
@@ -133,10 +133,10 @@ def problems(quick: bool = False) -> dict[str, Callable[[], Objective]]:
 
 def solve(name: str, objective: Objective, most_passes: float, bound: float = -math.inf) -> Run:
     """Run a solver to the tolerance, by its own bound or by a known one, or to a limit."""
-    solver = SOLVERS[name](objective).set_params(tol=TOL, max_rounds=10**6)
+    solver = SOLVERS[name](objective).set_params(tol=TOL, max_iter=10**6)
     most_calls, began = most_passes * objective.n_examples, time.process_time()
 
-    def ends(line: Round) -> bool:
+    def ends(line: Iteration) -> bool:
         reached = line.objective - bound <= TOL * abs(line.objective)
         return reached or line.oracle_calls >= most_calls or time.process_time() - began >= MOST_SECONDS
 

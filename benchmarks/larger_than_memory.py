@@ -19,7 +19,7 @@ from latentstruct import CRF, Chain
 from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import InputError
 
-LIMIT_MB, ROUNDS = 2048, 10
+LIMIT_MB, ITERATIONS = 2048, 10
 N_LABELS, N_INPUTS, PER_TOKEN, LENGTH = 20, 50_000, 25, 20
 
 
@@ -28,9 +28,9 @@ def synthetic_block(seed: int, n_sentences: int = 1000) -> tuple[list[sparse.csr
     rng = np.random.default_rng(seed)
     n = n_sentences * LENGTH
     labels = rng.integers(0, N_LABELS, n)
-    told = (labels[:, None] * 97 + rng.integers(0, 40, (n, 3))) % N_INPUTS
+    reported = (labels[:, None] * 97 + rng.integers(0, 40, (n, 3))) % N_INPUTS
     others = (N_INPUTS * rng.random((n, PER_TOKEN - 3)) ** 3).astype(np.int64)
-    features = np.sort(np.concatenate([told, others], axis=1), axis=1)
+    features = np.sort(np.concatenate([reported, others], axis=1), axis=1)
     pointers = np.arange(0, PER_TOKEN * n + 1, PER_TOKEN)
     matrix = sparse.csr_array((np.ones(features.size), features.ravel(), pointers), shape=(n, N_INPUTS))
     matrix.sum_duplicates()
@@ -40,12 +40,12 @@ def synthetic_block(seed: int, n_sentences: int = 1000) -> tuple[list[sparse.csr
 
 
 def synthetic(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield blocks of sentences with so many tokens in all."""
+    """Yield blocks of sentences with a given number of tokens in total."""
     return (synthetic_block(seed) for seed in range(n_tokens // (1000 * LENGTH)))
 
 
 def repeated_chunking(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield the sentences of CoNLL-2000, block by block, again and again until there are so many tokens."""
+    """Yield the sentences of CoNLL-2000, block by block, repeated until the number of tokens is reached."""
     from latentstruct.datasets import load_conll2000
     from latentstruct.features.windows import WindowFeatures
 
@@ -64,7 +64,7 @@ def measure(folder: str, in_memory: bool) -> dict[str, Any]:
     if not in_memory:
         resource.setrlimit(resource.RLIMIT_AS, (LIMIT_MB * 2**20, LIMIT_MB * 2**20))
     data = ShardedData(folder)
-    model = CRF(data.task, C=1.0, solver="lbfgs", max_rounds=ROUNDS)
+    model = CRF(data.task, C=1.0, solver="lbfgs", max_iter=ITERATIONS)
     model.fit(*loaded(data) if in_memory else (data,))
     first, last = model.history_[0], model.history_[-1]
     n_passes = (last.oracle_calls - first.oracle_calls) / data.n_examples

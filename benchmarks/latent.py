@@ -25,7 +25,7 @@ def kept_planes(what: str, fit: Callable[[Any], LatentSSVM], n_examples: int) ->
     plain = fit(CCCP(tol=TOL, first_tol=TOL, keep_planes=False))
     eased = fit(CCCP(tol=TOL, keep_planes=False))
     passes = [model.n_oracle_calls_ / n_examples for model in (kept, plain, eased)]
-    reached = f"objectives {kept.objective_:.5g} and {{:.5g}}, {kept.n_rounds_} and {{}} rounds, {seconds:.1f} CPU s"
+    reached = f"objectives {kept.objective_:.5g} and {{:.5g}}, {kept.n_iter_} and {{}} iterations, {seconds:.1f} CPU s"
     return [
         Line(
             f"{what}: passes over the data, planes kept",
@@ -33,7 +33,7 @@ def kept_planes(what: str, fit: Callable[[Any], LatentSSVM], n_examples: int) ->
             passes[1],
             "each problem afresh, to the final precision",
             1 / 3,
-            reached.format(plain.objective_, plain.n_rounds_),
+            reached.format(plain.objective_, plain.n_iter_),
         ),
         Line(
             f"{what}: passes over the data, planes kept",
@@ -41,7 +41,7 @@ def kept_planes(what: str, fit: Callable[[Any], LatentSSVM], n_examples: int) ->
             passes[2],
             "afresh, with the same growing precision",
             None,
-            reached.format(eased.objective_, eased.n_rounds_),
+            reached.format(eased.objective_, eased.n_iter_),
         ),
     ]
 
@@ -102,7 +102,7 @@ def forest(n_items: int = 500) -> Line:
     task.learn([x], [np.arange(n_items) // 5])
     batch, w = task.prepare([x]), rng.normal(size=20)
     ours, _ = cpu(lambda: task.decode(batch, w, Temperature()), repeats=5)
-    # Scipy minimises, and leaves out weights of 0.
+    # Scipy minimizes, and leaves out weights of 0.
     dense = squareform(np.minimum(-(x @ w), 0.0))
     peer, _ = cpu(lambda: minimum_spanning_tree(dense), repeats=5)
     return Line(
@@ -110,7 +110,7 @@ def forest(n_items: int = 500) -> Line:
     )
 
 
-def half_labelled_text(quick: bool) -> list[Line]:
+def half_labeled_text(quick: bool) -> list[Line]:
     """Latent SVM on sentences of which half the labels are unknown, against the hidden CRF on the same data."""
     n = 200 if quick else 1000
     train, test = load_conll2000(subset="train"), load_conll2000(subset="test")
@@ -122,14 +122,14 @@ def half_labelled_text(quick: bool) -> list[Line]:
     peer, hidden = cpu(lambda: HiddenCRF(Chain()).fit(X, Y))
     ours, latent = cpu(lambda: LatentSSVM(Chain()).fit(X, Y))
     f1, other = (100 * chunk_scores(test.Y, model.predict(held_out)).f1 for model in (latent, hidden))
-    reached = f"F1 {f1:.2f} and {other:.2f}, {latent.n_rounds_} problems, {latent.n_oracle_calls_ / n:.0f} passes"
-    return [Line(f"{n} half-labelled sentences: latent SVM", ours, peer, "our hidden CRF", 3.0, reached)]
+    reached = f"F1 {f1:.2f} and {other:.2f}, {latent.n_iter_} problems, {latent.n_oracle_calls_ / n:.0f} passes"
+    return [Line(f"{n} half-labeled sentences: latent SVM", ours, peer, "our hidden CRF", 3.0, reached)]
 
 
 def run(quick: bool = False) -> list[Line]:
     cases = 3 if quick else 10
     lines = [forest(), planted(17, 0.88, cases), planted(11, 0.6, cases)]
-    for part in (motif_planes, coreference_planes, half_labelled_text):
+    for part in (motif_planes, coreference_planes, half_labeled_text):
         try:
             lines += part(quick)
         except InputError as error:

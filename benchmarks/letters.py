@@ -40,7 +40,7 @@ def run(quick: bool = False) -> list[Line]:
     reached = f"gap {model.relative_gap_:.1e}, accuracy {model.score(*rest):.4f}"
     lines.append(Line("letters, 704 words: SVM C=1 to 1 %", ours, peer, PEER, 0.7, reached))
 
-    # CRFsuite minimises c2‖w‖² − log-likelihood: twice our objective at C = 1/(2·c2).
+    # CRFsuite minimizes c2‖w‖² − log-likelihood: twice our objective at C = 1/(2·c2).
     ours, model = cpu(lambda: CRF(Chain(), C=0.5).fit(*train), 3)
     reached = f"2·objective {2 * model.objective_:.2f} against {log['loss']:.2f}, accuracy {model.score(*rest):.4f}"
     lines.append(Line("letters, 704 words: CRF, whole fit", ours, peer, PEER, 0.45, reached))

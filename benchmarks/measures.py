@@ -32,7 +32,7 @@ def train(loss: Any, C: float, X: NDArray, y: NDArray) -> tuple[float, Structura
     StructuralSVM(Measure(loss), C=1.0).fit(X[:500], y[:500])
     seconds, model = cpu(lambda: StructuralSVM(Measure(loss), C=C).fit(X, y))
     reached = (
-        f"objective {model.objective_:.5g}, gap {model.relative_gap_:.1e}, {model.n_rounds_} rounds, measure "
+        f"objective {model.objective_:.5g}, gap {model.relative_gap_:.1e}, {model.n_iter_} iterations, measure "
         f"{model.score(X, y):.4f} in training"
     )
     return seconds, model, reached

@@ -1,6 +1,6 @@
 """Peak memory of training against the number of sequences and the megabytes allowed for kept planes.
 
-Each fit has a process of its own, whose largest resident size is told by the system. What was resident before training,
+Each fit has a process of its own, whose largest resident size the system reports. What was resident before training,
 the data among it, is subtracted.
 """
 
@@ -27,10 +27,10 @@ BOUNDS: dict[int, tuple[float | None, ...]] = {
 }
 # Bytes from which memory that is freed counts as free; the system's own rule is to keep up to 32 MB of it.
 FREED_AT_ONCE = 65536
-C, TOL, MAX_ROUNDS = 0.1, 0.01, 400
+C, TOL, MAX_ITER = 0.1, 0.01, 400
 
 
-def labelled(n: int) -> tuple[list[Any], list[Any]]:
+def labeled(n: int) -> tuple[list[Any], list[Any]]:
     """Return sequences whose labels follow from their features and from chance."""
     X, _ = text(n * LENGTH, N_FEATURES, LENGTH)
     rng = np.random.default_rng(2)
@@ -48,12 +48,12 @@ def fit(n: int, cache_mb: float | None) -> dict[str, Any]:
     """Train, and return the megabytes it took and what it reached."""
     from latentstruct import Chain, StructuralSVM
 
-    X, Y = labelled(n)
+    X, Y = labeled(n)
     # Kernels are compiled or loaded, and all but the planes is there, before anything is measured.
     StructuralSVM(Chain(), C=C, tol=0.5).fit(X[:50], Y[:50])
     # A solver that keeps no planes tells what all the rest takes.
-    settings = {"solver": "subgradient", "max_rounds": 1} if cache_mb == 0 else {"cache_mb": cache_mb}
-    model = StructuralSVM(Chain(), C=C, tol=TOL, **{"max_rounds": MAX_ROUNDS, **settings})
+    settings = {"solver": "subgradient", "max_iter": 1} if cache_mb == 0 else {"cache_mb": cache_mb}
+    model = StructuralSVM(Chain(), C=C, tol=TOL, **{"max_iter": MAX_ITER, **settings})
     before = resident()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -13,7 +13,7 @@ from benchmarks.propagation import installed
 from latentstruct import Chain, ExampleTask, Multiclass, StructuralSVM
 from latentstruct.datasets import load_ocr_letters
 
-# All are asked for the gap that our estimators have by default, as a share of the objective.
+# All have to reach the gap that our estimators have by default, as a share of the objective.
 GAP = 1e-3
 
 
@@ -192,7 +192,7 @@ def structsvm_weights(X: np.ndarray, y: np.ndarray, C: float, epsilon: float) ->
     features = np.zeros((n_classes, X.shape[1], len(X), n_classes))
     constraints, costs = ilpy.Constraints(), LinearCosts()
     for k in range(n_classes):
-        # It minimises costs w·φ, so that a score is a negative cost.
+        # It minimizes costs w·φ, so that a score is a negative cost.
         features[k, :, :, k] = -X.T
     for i in range(len(X)):
         one = ilpy.Constraint()

@@ -31,7 +31,7 @@ from latentstruct import (
     PrecisionAtK,
     SemiMarkov,
 )
-from latentstruct.core.protocols import Round
+from latentstruct.core.protocols import Iteration
 from latentstruct.data.trees import Tree, words
 from latentstruct.datasets import make_planted_motif
 from latentstruct.tasks.graph.task import grid_graph
@@ -237,10 +237,10 @@ PROBLEMS: dict[str, Callable[[Rng], Problem]] = {
     "candidates": candidates,
     "views with weights per state": states,
     "mixture of states": mixture,
-    "chain, 40 % unlabelled": chain(0.4),
-    "chain, 80 % unlabelled": chain(0.8),
-    "grid, 40 % unlabelled": graph(0.4),
-    "grid, 80 % unlabelled": graph(0.8),
+    "chain, 40 % unlabeled": chain(0.4),
+    "chain, 80 % unlabeled": chain(0.8),
+    "grid, 40 % unlabeled": graph(0.4),
+    "grid, 80 % unlabeled": graph(0.8),
     "segments, half unknown": segments,
     "parts": parts,
     "motif of 6 in 60": motif(60, 6),
@@ -263,7 +263,7 @@ def fit(problem: Problem, init: str, n_starts: int, seed: int) -> Reached:
     """Train from several starts."""
     ends: dict[int, float] = {}
 
-    def watch(line: Round) -> None:
+    def watch(line: Iteration) -> None:
         ends[line.start] = time.process_time() - began
 
     model = LatentSSVM(problem.task, C=problem.C, init=init, restarts=n_starts, random_state=seed, tol=1e-3, n_jobs=1)

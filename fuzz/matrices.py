@@ -223,7 +223,7 @@ class OwnPlanes(BaseTask):
     def prepare(self, X, Y=None):
         return self
 
-    labelled, n_examples = True, 3
+    labeled, n_examples = True, 3
 
     def pool_batch(self, batch, query):
         indptr, places, pointers, row, column = self.leaves
@@ -251,24 +251,24 @@ def own_planes() -> Problem:
     ]
 
     def run(parts: list[Any]) -> None:
-        StructuralSVM(OwnPlanes(parts), max_rounds=1, solver="cutting_plane").fit([0, 1, 2], [0, 1, 2])
+        StructuralSVM(OwnPlanes(parts), max_iter=1, solver="cutting_plane").fit([0, 1, 2], [0, 1, 2])
 
     return Problem(leaves, run)
 
 
 def multiclass() -> Problem:
     y = np.arange(9) % 3
-    return trained(StructuralSVM(Multiclass(), max_rounds=1), lambda parts: (parts[0], y), [rows(0, 9, 5)])
+    return trained(StructuralSVM(Multiclass(), max_iter=1), lambda parts: (parts[0], y), [rows(0, 9, 5)])
 
 
 def latent_rows() -> Problem:
-    model = LatentSSVM(LatentMulticlass(n_states=2, weights="state"), max_rounds=1)
+    model = LatentSSVM(LatentMulticlass(n_states=2, weights="state"), max_iter=1)
     y = np.arange(8) % 2
     return trained(model, lambda parts: (parts[0], y, {"H": parts[1]}), [rows(0, 8, 4), np.arange(8) % 2])
 
 
 def latent_matrices() -> Problem:
-    model = LatentSSVM(LatentMulticlass(n_states=2), max_rounds=1)
+    model = LatentSSVM(LatentMulticlass(n_states=2), max_iter=1)
     leaves = [*(rows(k, 2, 4) for k in range(4)), np.arange(4) % 2]
     return trained(model, lambda parts: (parts[:4], [0, 1, 0, 1], {"H": parts[4]}), leaves)
 
@@ -276,7 +276,7 @@ def latent_matrices() -> Problem:
 def chain() -> Problem:
     Y = [["a", "b", "a"], ["b"], ["a", "b"]]
     return trained(
-        StructuralSVM(Chain(), max_rounds=1), lambda parts: (parts, Y), [rows(k, len(y), 4) for k, y in enumerate(Y)]
+        StructuralSVM(Chain(), max_iter=1), lambda parts: (parts, Y), [rows(k, len(y), 4) for k, y in enumerate(Y)]
     )
 
 
@@ -287,37 +287,37 @@ def graph() -> Problem:
     def pieces(parts: list[Any]) -> tuple[Any, Any]:
         return [GraphInput(*parts[:3]), GraphInput(*parts[3:])], [[0, 1, 0], [1, 0, 1]]
 
-    return trained(StructuralSVM(Graph(), max_rounds=1), pieces, leaves)
+    return trained(StructuralSVM(Graph(), max_iter=1), pieces, leaves)
 
 
 def precision() -> Problem:
     Y = [[1, 0, 1], [0, 1]]
     leaves = [rows(0, 3, 3), rows(1, 2, 3), np.array([0]), np.array([1])]
-    model = LatentSSVM(PrecisionAtK(1), max_rounds=1)
+    model = LatentSSVM(PrecisionAtK(1), max_iter=1)
     return trained(model, lambda parts: (parts[:2], Y, {"H": parts[2:]}), leaves)
 
 
 def ranking() -> Problem:
     Y = [[1, 0, 1], [0, 1]]
-    model = StructuralSVM(PairwiseRanking(), max_rounds=1)
+    model = StructuralSVM(PairwiseRanking(), max_iter=1)
     return trained(model, lambda parts: (parts, Y), [rows(0, 3, 3), rows(1, 2, 3)])
 
 
 def measure() -> Problem:
     y = np.arange(8) % 2
-    return trained(StructuralSVM(Measure("f1"), max_rounds=1), lambda parts: (parts[0], y), [rows(0, 8, 4)])
+    return trained(StructuralSVM(Measure("f1"), max_iter=1), lambda parts: (parts[0], y), [rows(0, 8, 4)])
 
 
 def coreference() -> Problem:
     Y = [[0, 1, 0], [0, 0, 1]]
     leaves = [rows(0, 3, 3), rows(1, 3, 3), np.array([[0, 2]]), np.array([[0, 1]])]
-    model = LatentSSVM(Coreference(), max_rounds=1)
+    model = LatentSSVM(Coreference(), max_iter=1)
     return trained(model, lambda parts: (parts[:2], Y, {"H": parts[2:]}), leaves)
 
 
 def clustering() -> Problem:
     Y = [[0, 1, 0], [0, 0, 1]]
-    model = StructuralSVM(CorrelationClustering(), max_rounds=1)
+    model = StructuralSVM(CorrelationClustering(), max_iter=1)
     return trained(model, lambda parts: (parts, Y), [rows(0, 3, 3), rows(1, 3, 3)])
 
 
@@ -328,42 +328,42 @@ def detection() -> Problem:
     def pieces(parts: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
         return [DetectionInput(*parts[:2]), DetectionInput(*parts[2:4])], [0, 1], {"H": parts[4]}
 
-    return trained(LatentSSVM(Detection(), max_rounds=1), pieces, leaves)
+    return trained(LatentSSVM(Detection(), max_iter=1), pieces, leaves)
 
 
 def diversity() -> Problem:
     leaves = [abs(rows(0, 4, 5)), abs(rows(1, 4, 5)), abs(rows(2, 4, 3)), abs(rows(3, 4, 3))]
-    model = StructuralSVM(DiverseSubset(k=2), max_rounds=1)
+    model = StructuralSVM(DiverseSubset(k=2), max_iter=1)
     return trained(model, lambda parts: (parts[:2], parts[2:]), leaves)
 
 
 def candidates() -> Problem:
-    return trained(StructuralSVM(Listed(), max_rounds=1), lambda parts: (parts, [0, 1]), [rows(0, 3, 3), rows(1, 3, 3)])
+    return trained(StructuralSVM(Listed(), max_iter=1), lambda parts: (parts, [0, 1]), [rows(0, 3, 3), rows(1, 3, 3)])
 
 
 def parts_task() -> Problem:
     Y = [frozenset({0}), frozenset({1, 2})]
-    return trained(StructuralSVM(Pick(), max_rounds=1), lambda parts: (parts, Y), [rows(0, 3, 3), rows(1, 3, 3)])
+    return trained(StructuralSVM(Pick(), max_iter=1), lambda parts: (parts, Y), [rows(0, 3, 3), rows(1, 3, 3)])
 
 
 def examples() -> Problem:
-    model = StructuralSVM(Signs(), max_rounds=1)
+    model = StructuralSVM(Signs(), max_iter=1)
     return trained(model, lambda parts: (parts, [1, -1]), [rows(0, 1, 4), rows(1, 1, 4)])
 
 
 def matrix_of_examples() -> Problem:
     """A task of the user whose examples are the rows of one sparse matrix."""
-    model = StructuralSVM(Signs(), max_rounds=1)
+    model = StructuralSVM(Signs(), max_iter=1)
     return trained(model, lambda parts: (parts[0], [1, -1, 1]), [rows(0, 3, 4)])
 
 
 def kernel() -> Problem:
-    model = KernelStructuralSVM(Multiclass(), max_rounds=1)
+    model = KernelStructuralSVM(Multiclass(), max_iter=1)
     return trained(model, lambda parts: (parts[0], np.arange(8) % 2), [rows(0, 8, 4)], share=0.3)
 
 
 def modlat() -> Problem:
-    model = ModLat(LatentMulticlass(n_states=2, latent_loss="zero_one"), max_rounds=1)
+    model = ModLat(LatentMulticlass(n_states=2, latent_loss="zero_one"), max_iter=1)
 
     def pieces(parts: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
         return parts[:2], [0, 1], {"latent_features": parts[2:]}
@@ -372,7 +372,7 @@ def modlat() -> Problem:
 
 
 def alignment() -> Problem:
-    model = StructuralSVM(Alignment(alphabet="ARND"), max_rounds=1)
+    model = StructuralSVM(Alignment(alphabet="ARND"), max_iter=1)
     leaves = [np.array([[0, 0], [1, 1], [2, 2]]), np.array([[0, 1], [2, 2]])]
     return trained(model, lambda parts: ([("ARN", "ARD"), ("DNR", "ADR")], parts), leaves)
 
@@ -387,7 +387,7 @@ def shards() -> Problem:
     def run(parts: list[Any]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             data = ShardedData.write(folder, Multiclass(), [(part, [0, 1, 0]) for part in parts], shard_mb=0.001)
-            StructuralSVM(Multiclass(), max_rounds=1).fit(data)
+            StructuralSVM(Multiclass(), max_iter=1).fit(data)
 
     return Problem([rows(0, 3, 4), rows(1, 3, 4)], run, share=0.2)
 
@@ -447,10 +447,10 @@ def campaign(names: list[str], mutants: int, seed: int) -> tuple[Counter[str], l
             command = [sys.executable, "-m", "fuzz.matrices", *options, *(f"--problem={name}" for name in left)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             for line in done.stdout.splitlines():
-                told = json.loads(line)
-                left.remove(told["name"])
-                outcomes.update(told["outcomes"])
-                findings += [f"{times} × {text}" for text, times in told["findings"].items()]
+                reported = json.loads(line)
+                left.remove(reported["name"])
+                outcomes.update(reported["outcomes"])
+                findings += [f"{times} × {text}" for text, times in reported["findings"].items()]
             if done.returncode:
                 place = last.read_text().strip() if last.exists() else "the start"
                 findings.append(f"ended with {done.returncode} at mutant {place}: {done.stderr[-500:]}")

@@ -147,7 +147,7 @@ def flip_bits(data: bytes, seeds: Sequence[bytes], words: Sequence[bytes], rng: 
 
 
 def set_bytes(data: bytes, seeds: Sequence[bytes], words: Sequence[bytes], rng: random.Random) -> bytes:
-    """Set up to four neighbouring bytes to the smallest or largest values: lengths in headers."""
+    """Set up to four neighboring bytes to the smallest or largest values: lengths in headers."""
     start, end = _span(data, rng, 4)
     return data[:start] + rng.choice((b"\0", b"\xff", b"\x7f", b"\x80")) * (end - start) + data[end:]
 

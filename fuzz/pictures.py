@@ -22,20 +22,20 @@ def pictures() -> list[bytes]:
     from PIL import Image
 
     rng = np.random.default_rng(0)
-    colours = Image.fromarray(rng.integers(0, 256, (9, 7, 3), dtype=np.uint8))
+    colors = Image.fromarray(rng.integers(0, 256, (9, 7, 3), dtype=np.uint8))
     numbers = Image.fromarray(rng.integers(0, 4, (9, 7), dtype=np.uint8))
     made = []
     for image, kind, options in (
-        (colours, "PNG", {}),
-        (colours.convert("P"), "PNG", {}),
+        (colors, "PNG", {}),
+        (colors.convert("P"), "PNG", {}),
         (numbers, "PNG", {}),
         (numbers.convert("1"), "PNG", {}),
         (Image.fromarray(rng.integers(0, 2**16, (9, 7), dtype=np.uint16)), "PNG", {}),
-        (colours, "JPEG", {}),
-        (colours, "JPEG", {"progressive": True}),
-        (colours, "BMP", {}),
+        (colors, "JPEG", {}),
+        (colors, "JPEG", {"progressive": True}),
+        (colors, "BMP", {}),
         (numbers, "BMP", {}),
-        (colours, "PPM", {}),
+        (colors, "PPM", {}),
         (numbers, "PPM", {}),
     ):
         stream = io.BytesIO()

@@ -37,7 +37,7 @@ RNG = np.random.default_rng(0)
 ITEMS, CLASSES = RNG.normal(size=(12, 3)), np.arange(12) % 3
 SENTENCES = [RNG.normal(size=(length, 2)) for length in (3, 4, 1, 2)]
 TAGS = [["N", "V", "V"], ["V", "N", "N", "V"], ["N"], ["V", "V"]]
-ROUNDS = 3
+ITERATIONS = 3
 EXTREMES = (0.0, -1.0, 1.0, 1e308, np.inf, np.nan, 2.0**31, -(2.0**63))
 
 RUNS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
@@ -53,12 +53,12 @@ RUNS: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
 """Trainings whose checkpoints are damaged."""
 
 
-def train(name: str, path: Path, max_rounds: int) -> Any:
+def train(name: str, path: Path, max_iter: int) -> Any:
     """Train a little, with a checkpoint."""
     estimator, X, Y = RUNS[name]()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return estimator.set_params(max_rounds=max_rounds).fit(X, Y, checkpoint=Checkpoint(path, every=0.0))
+        return estimator.set_params(max_iter=max_iter).fit(X, Y, checkpoint=Checkpoint(path, every=0.0))
 
 
 @cache
@@ -66,7 +66,7 @@ def checkpoint(name: str) -> bytes:
     """Return the checkpoint of a training that was stopped."""
     with tempfile.TemporaryDirectory() as place:
         path = Path(place, "run.checkpoint")
-        train(name, path, ROUNDS)
+        train(name, path, ITERATIONS)
         return path.read_bytes()
 
 
@@ -74,7 +74,7 @@ def go_on(name: str, folder: Path, data: bytes) -> Any:
     """Go on from a damaged checkpoint."""
     path = folder / "run.checkpoint"
     path.write_bytes(data)
-    return train(name, path, ROUNDS + 1)
+    return train(name, path, ITERATIONS + 1)
 
 
 def change_state(name: str, data: bytes, rng: Random) -> bytes:
@@ -143,7 +143,7 @@ def use_prepared(folder: Path) -> Any:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         kind = LatentSSVM if data.task.latent else StructuralSVM
-        return kind(data.task, max_rounds=1).fit(data)
+        return kind(data.task, max_iter=1).fit(data)
 
 
 def read_manifest(folder: Path, data: bytes) -> Any:
@@ -165,7 +165,7 @@ def read_shard(folder: Path, data: bytes) -> Any:
 
 
 def change_values(data: bytes, rng: Random) -> bytes:
-    """Set whole numbers among the arrays to extreme ones, in half of the files."""
+    """Set integers among the arrays to extreme ones, in half of the files."""
     if len(data) < 8 or rng.random() < 0.5:
         return data
     begin = 8 + int.from_bytes(data[:8], "little")

@@ -10,7 +10,7 @@ from latentstruct import io as formats
 from latentstruct.cli import config
 from latentstruct.data.images import read_label_names
 from latentstruct.datasets import load_letor_mq2008
-from latentstruct.io.fasta import read_labelled_fasta, read_sites
+from latentstruct.io.fasta import read_labeled_fasta, read_sites
 
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
@@ -39,6 +39,10 @@ DIVERSITY = (
     b'{"query": "392", "documents": [{"id": "d1", "text": "Robots in space", "title": "Robots", "subtopics": ["a"]}, '
     b'{"id": "d2", "words": ["robot", "surgery"], "subtopics": ["b", 3]}]}\n{"documents": [{"text": "x"}]}\n'
 )
+PROGRAMS = (
+    b'{"variables": {"a": {"features": {"f": 1.5}, "value": 1}, "b": {"upper": 3, "integer": false}}, '
+    b'"constraints": [{"terms": {"a": 1, "b": -1}, "lower": 0, "name": "c"}]}\n'
+)
 MEME = (
     b"MEME version 4\n\nALPHABET= ACGT\n\nstrands: + -\n\nBackground letter frequencies\nA 0.3 C 0.2 G 0.2 T 0.3\n\n"
     b"MOTIF m1\nletter-probability matrix: alength= 4 w= 2 nsites= 20 E= 0\n0.1 0.2 0.3 0.4\n0.25 0.25 0.25 0.25\n"
@@ -64,7 +68,7 @@ VOC = (
     b"<xmax>30</xmax><ymax>40</ymax></bndbox></object></annotation>\n"
 )
 TOML = (
-    b"# options\nmax-rounds = 5\nC = 0.1\nshape = false\n\n[train]\nseed = 3\n[train.chain]\nwindow = 1\noutput = 'x'\n"
+    b"# options\nmax-iter = 5\nC = 0.1\nshape = false\n\n[train]\nseed = 3\n[train.chain]\nwindow = 1\noutput = 'x'\n"
 )
 NAMES = b"3 tree\n#ff0000 car\n0\tvoid space\n"
 EVIDENCE, SAMPLES = b"2 0 1 2 2\n", b"2\n1 0 1\n2 1 0 2 1\n"
@@ -116,7 +120,7 @@ def _packed(*files: bytes) -> list[bytes]:
 READERS = (
     Reader("conll", lambda: [CONLL, TABBED], through_file("a.txt", formats.read_conll), (b"-DOCSTART-", b"\n\n")),
     Reader("conll.gz", lambda: _packed(CONLL, TABBED), through_file("a.txt.gz", formats.read_conll)),
-    Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labelled_fasta), (b">", b"label=1", b"\n>x\n")),
+    Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
     Reader("sites", lambda: [SITES], through_file("a.tsv", read_sites), (b"\t+\t",)),
     Reader("alignments", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_alignments), (b">P1;x", b"*", b"-")),
     Reader("pairs", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_sequence_pairs), (b">P1;x", b"*", b"-")),
@@ -169,6 +173,12 @@ READERS = (
     ),
     Reader(
         "diversity", lambda: [DIVERSITY], through_file("a.jsonl", formats.read_diversity), (b"[[", b'"documents": [')
+    ),
+    Reader(
+        "programs",
+        lambda: [PROGRAMS],
+        through_file("a.jsonl", formats.read_programs),
+        (b'"terms": {', b"1e999"),
     ),
     Reader("meme", lambda: [MEME], through_file("a.meme", formats.read_meme), (b"MOTIF x\n", b"w= ", b"alength= 4")),
     Reader("matrix", lambda: [MATRIX], through_file("a.mat", formats.read_ncbi_matrix), (b" A ", b"#", b"\nC 1 2 3")),

@@ -6,6 +6,7 @@
 // Offsets and labels were checked when the batch was prepared.
 #include "atoms.hpp"
 #include "chain_pooling.hpp"
+#include "sequences.hpp"
 #include "sparse_rows.hpp"
 
 using namespace latentstruct;
@@ -13,7 +14,6 @@ using namespace latentstruct;
 namespace {
 using Square = In<double, 2>;
 
-constexpr Index FREE = 0, AUGMENTED = 1;
 constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
 
 // Where the weights of labels begin, see the Python class of this name; -1: there is no such block.
@@ -28,43 +28,27 @@ struct Blocks {
 
 // Terms added to products of inputs and weights, see the Python class of this name; null: there is no such block.
 struct LabelScores {
-  const double *bias, *start, *end, *costs;
-  std::size_t n;
-  Index mode;
+  const double *bias, *start, *end, *terms;
+  std::size_t n, rows;
 
   static LabelScores read(const Fields &fields) {
-    Index n = -1;
-    const auto *costs = fields.get<const double>("costs", &n, &n);
+    const auto terms = fields.array<Square>("terms");
+    const std::size_t n = terms.shape(1), rows = terms.shape(0);
     const auto block = [&](const char *name) -> const double * {
       const auto found = fields.array<Vector>(name);
-      require(found.shape(0) == 0 || static_cast<Index>(found.shape(0)) == n, "label scores must have one per label, or none");
+      require(found.shape(0) == 0 || found.shape(0) == n, "label scores must have one per label, or none");
       return found.shape(0) ? found.data() : nullptr;
     };
-    return {block("bias"), block("start"), block("end"), costs, static_cast<std::size_t>(n), fields.number<Index>("mode")};
+    require(rows == 0 || rows > n, "terms must have a row per label and one for unknown labels");
+    return {block("bias"), block("start"), block("end"), terms.data(), n, rows};
   }
-};
-
-// Sequences end to end.
-struct Sequences {
-  const Index *offsets;
-  std::size_t count, longest = 1;
-
-  Sequences(const Indices &offsets, std::size_t n_tokens) : offsets(offsets.data()), count(offsets.shape(0) - 1) {
-    require(offsets.shape(0) > 0, "offsets must not be empty");
-    Index last = 0;
-    for (std::size_t k = 0; k <= count; ++k) {
-      require(offsets(k) >= last && offsets(k) <= static_cast<Index>(n_tokens), "offsets must rise inside the tokens");
-      if (k > 0) longest = std::max(longest, static_cast<std::size_t>(offsets(k) - last));
-      last = offsets(k);
-    }
-  }
-  std::size_t length(std::size_t k) const { return offsets[k + 1] - offsets[k]; }
+  // What a label adds to the score of each y; negative labels count from the last row.
+  const double *of(Index label) const { return terms + (label < 0 ? static_cast<Index>(rows) + label : label) * n; }
 };
 
 // Add what depends on label and place alone to the products of one sequence, rows of `width` numbers.
 //
-// In the mode AUGMENTED costs[label, y] is added to the score of y, in the mode CLAMPED all y but the label are
-// forbidden; a label of -1 adds and forbids nothing.
+// A label of -1 adds nothing.
 LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, std::size_t width, const LabelScores &added,
                                           const Index *labels) {
   const std::size_t n = added.n;
@@ -77,20 +61,13 @@ LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, st
     if (added.bias) add(t, added.bias);
     if (added.start && t == 0) add(t, added.start);
     if (added.end && t == length - 1) add(t, added.end);
-    if (added.mode == FREE || labels[t] < 0) continue;
-    if (added.mode == AUGMENTED) {
-      add(t, added.costs + labels[t] * n);
-    } else {
-      const double own = scores[t * width + labels[t]];
-      std::fill_n(scores + t * width, n, -INFINITE);
-      scores[t * width + labels[t]] = own;
-    }
+    if (added.rows && labels[t] != -1) add(t, added.of(labels[t]));
   }
 }
 
 LATENTSTRUCT_CLONES void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
   require(scores.shape(1) == added.n, "scores must have one column per label");
-  if (added.mode != FREE) require_length(scores.shape(0), labels);
+  if (added.rows) require_length(scores.shape(0), labels);
   const Sequences sequences(offsets, scores.shape(0));
   for (std::size_t k = 0; k < sequences.count; ++k) {
     const Index first = sequences.offsets[k];
@@ -254,19 +231,17 @@ void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Squa
   }
 }
 
-// out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens t of sequence k and labels s.
-//
-// The last row of costs is that of unknown labels, -1.
-LATENTSTRUCT_CLONES void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Values out) {
+// out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens t of sequence k and labels s; see `LabelScores`.
+LATENTSTRUCT_CLONES void expected_terms(Square marginals, Indices truth, Indices offsets, Square terms, Values out) {
   const std::size_t n = marginals.shape(1);
-  require(costs.shape(0) == n + 1 && costs.shape(1) == n, "costs must have a row per label and one for unknown ones");
+  require(terms.shape(0) > n && terms.shape(1) == n, "terms must have a row per label and one for unknown labels");
   require_length(marginals.shape(0), truth);
   const Sequences sequences(offsets, marginals.shape(0));
   require_length(sequences.count, out);
   for (std::size_t k = 0; k < sequences.count; ++k) {
     double lanes[WIDTH] = {};
     for (Index t = offsets(k); t < offsets(k + 1); ++t) {
-      const double *own = marginals.data() + t * n, *line = costs.data() + (truth(t) < 0 ? n : truth(t)) * n;
+      const double *own = marginals.data() + t * n, *line = terms.data() + (truth(t) < 0 ? static_cast<Index>(terms.shape(0)) + truth(t) : truth(t)) * n;
       std::size_t s = 0;
       for (; s + WIDTH <= n; s += WIDTH)
         for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
@@ -309,8 +284,8 @@ void labeling_atoms(Indices labels, Indices offsets, Indices tokens, Index n_lab
 // Find the best labelings of the selected sequences first … last - 1, and write their values, losses and features.
 //
 // All temporary data of a sequence stay in the cache. `products` (N, S) are those of the selected tokens, or
-// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
-// the mode FREE; `found` is (2, k): values and losses.
+// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none if
+// no terms depend on them; `found` is (2, k): values and sums of the terms.
 LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
                                      Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks,
                                      Indices pointers, AtomTable atoms, Out<double, 2> found) {
@@ -324,7 +299,7 @@ LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, S
   for (Index k = first; k < last; ++k) {
     const Index length = offsets(k + 1) - offsets(k), end = tokens(k) + length;
     require(length >= 0 && offsets(k) >= 0 && tokens(k) >= 0, "sequences must not be negative");
-    require(end <= static_cast<Index>(added.mode == FREE ? inputs.n : truth.shape(0)) &&
+    require(end <= static_cast<Index>(added.rows ? truth.shape(0) : inputs.n) &&
                 (dense ? offsets(k + 1) <= static_cast<Index>(products.shape(0)) : end <= static_cast<Index>(inputs.n)),
             "sequences must end inside the tokens");
     longest = std::max(longest, length);
@@ -337,13 +312,12 @@ LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, S
     if (dense) pad_rows(products.data() + offsets(k) * n, length, n, 0.0, labeler.scores[0]);
     else
       for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, token + t, weights.data(), n, labeler.scores[t]);
-    const Index *known = truth.data() + (added.mode == FREE ? 0 : token);
+    const Index *known = truth.data() + (added.rows ? token : 0);
     add_label_scores(labeler.scores[0], length, labeler.width, added, known);
     found(0, k) = labeler.label(length, labels.data());
     double loss = 0.0;
-    if (added.mode == AUGMENTED)
-      for (std::size_t t = 0; t < length; ++t)
-        if (known[t] >= 0) loss += added.costs[known[t] * n + labels[t]];
+    if (added.rows)
+      for (std::size_t t = 0; t < length; ++t) loss += added.of(known[t])[labels[t]];
     found(1, k) = loss;
     put_labeling(pointers(k), labels.data(), length, token, static_cast<Index>(n), blocks, atoms);
   }
@@ -389,7 +363,7 @@ NB_MODULE(chain, m) {
   bind(m, "viterbi", viterbi);
   bind(m, "viterbi_by_errors", viterbi_by_errors);
   bind(m, "pool_labelings", pool_labelings);
-  bind(m, "expected_costs", expected_costs);
+  bind(m, "expected_terms", expected_terms);
   bind(m, "labeling_atoms", labeling_atoms);
   bind(m, "best_planes", best_planes);
   bind(m, "expected_atoms", expected_atoms);

@@ -3,7 +3,7 @@
 // A forest lists all outputs of an example: items in an order in which those below come first, each reached by edges
 // from other items. An edge has a score, a loss and the items below it; a derivation of the last item, the root, takes
 // one edge of each item that it reaches. best[item][l] is the largest score of a derivation with loss l.
-#include "arrays.hpp"
+#include "forests.hpp"
 #include "functions.hpp"
 
 #include <algorithm>
@@ -12,22 +12,6 @@
 using namespace latentstruct;
 
 namespace {
-
-// The forests of a batch, see latentstruct.inference.forests.Forests.
-struct Forests {
-  const Index *items_at, *edge_at, *tail_at, *tails, *losses;
-  Index n, n_items, n_edges;
-
-  static Forests read(const Fields &fields) {
-    Index n = -1, n_items = -1, n_edges = -1, n_tails = -1;
-    const Forests found{fields.indices("items_at", {&n, 1}),      fields.indices("edge_at", {&n_items, 1}),
-                        fields.indices("tail_at", {&n_edges, 1}), fields.indices("tails", &n_tails),
-                        fields.indices("losses", &n_edges),       n, n_items, n_edges};
-    require(found.items_at[n] == n_items && found.edge_at[n_items] == n_edges && found.tail_at[n_edges] == n_tails,
-            "offsets of forests must end where items, edges and tails do");
-    return found;
-  }
-};
 
 // The tables of one forest after the other.
 struct Tables {
@@ -132,10 +116,6 @@ void check(const Forests &forests, const Indices &rows, const Vector &scores) {
   require_length(n_edges, scores);
 }
 
-Index edges_of(const Forests &forests, Index forest) {
-  return forests.edge_at[forests.items_at[forest + 1]] - forests.edge_at[forests.items_at[forest]];
-}
-
 void best_by_loss(Forests forests, Indices rows, Vector scores, Indices level_at, Values values) {
   check(forests, rows, scores);
   require_length(rows.shape(0) + 1, level_at);
@@ -144,7 +124,7 @@ void best_by_loss(Forests forests, Indices rows, Vector scores, Indices level_at
   const double *own = scores.data();
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     tables.fill(rows(k), own);
-    own += edges_of(forests, rows(k));
+    own += forests.edges_of(rows(k));
     const Index size = level_at(k + 1) - level_at(k);
     require(tables.count > 0 && tables.levels(tables.count - 1) <= size, "level_at must have places for all losses");
     double *out = values.data() + level_at(k);
@@ -165,9 +145,9 @@ void trace_losses(Forests forests, Indices rows, Vector scores, Indices losses, 
     require(tables.count > 0 && losses(k) >= 0 && losses(k) < tables.levels(tables.count - 1) &&
                 tables.best[tables.level_at[tables.count - 1] + losses(k)] > -INFINITE,
             "no derivation has the given loss");
-    std::fill_n(used.data() + place, edges_of(forests, rows(k)), 0.0);
+    std::fill_n(used.data() + place, forests.edges_of(rows(k)), 0.0);
     tables.trace(losses(k), open, used.data() + place);
-    place += edges_of(forests, rows(k));
+    place += forests.edges_of(rows(k));
   }
 }
 

@@ -125,14 +125,17 @@ LATENTSTRUCT_INLINE void multiply(Coefficients left, std::size_t rows, std::size
 }
 
 // Pool the columns of message[z] + matrix[z, y] over z at ε > 0: exps[z, y] are exponentials against the largest of
-// the column, totals[y] their sums, and pooled[y] the pooled values.
+// the column, totals[y] their sums, and pooled[y] the pooled values. If nothing is allowed in a column (all -inf) its
+// value is -inf and its total 0.
 [[maybe_unused]] LATENTSTRUCT_CLONES static void pool_sums(const double *message, std::size_t count, const double *matrix,
                                                            std::size_t width, double temperature, double *exps,
                                                            double *totals, double *pooled) {
   multiply<Hard>({message, 0, 1}, 1, count, matrix, width, pooled);
-  for (std::size_t z = 0; z < count; ++z)
-    for (std::size_t y = 0; y < width; y += WIDTH)
-      lanes(exps + z * width + y) = (message[z] + load(matrix + z * width + y)) - load(pooled + y);
+  for (std::size_t y = 0; y < width; y += WIDTH) {
+    const Lanes found = load(pooled + y), high = found > -INFINITE ? found : all_lanes(0.0);
+    for (std::size_t z = 0; z < count; ++z)
+      lanes(exps + z * width + y) = (message[z] + load(matrix + z * width + y)) - high;
+  }
   for (std::size_t k = 0; k < count * width; ++k) exps[k] = exp_of(exps[k] / temperature);
   for (std::size_t y = 0; y < width; y += WIDTH) {
     Lanes sums = all_lanes(0.0);

@@ -52,8 +52,8 @@ def callback_stops(rng: np.random.Generator, problem: Problem, training: Trainin
     last = int(rng.integers(1, 8))
     seen: list[Any] = []
 
-    def stop(told: Any) -> bool:
-        seen.append(told)
+    def stop(reported: Any) -> bool:
+        seen.append(reported)
         return len(seen) >= last
 
     model = fit(problem, training, training.new(training.jobs[0]), callback=stop)
@@ -66,8 +66,8 @@ def callback_interrupts(rng: np.random.Generator, problem: Problem, training: Tr
     last = int(rng.integers(1, 8))
     seen: list[Any] = []
 
-    def press(told: Any) -> None:
-        seen.append(told)
+    def press(reported: Any) -> None:
+        seen.append(reported)
         if len(seen) == last:
             raise KeyboardInterrupt
 
@@ -88,7 +88,7 @@ def signal_interrupts(rng: np.random.Generator, problem: Problem, training: Trai
     timer = threading.Timer(float(rng.uniform(0.0, 0.3)), lambda: os.kill(os.getpid(), signal.SIGINT))
     model = training.new(training.jobs[0])
     try:
-        # Before the first round there is nothing to keep, and the interrupt comes through.
+        # Before the first iteration there is nothing to keep, and the interrupt comes through.
         with suppress(KeyboardInterrupt):
             timer.start()
             fit(problem, training, model)
@@ -105,19 +105,19 @@ def no_time(rng: np.random.Generator, problem: Problem, training: Training, fold
     return fit(problem, training, training.new(training.jobs[0], max_seconds=float(10.0 ** rng.uniform(-6, -1))))
 
 
-def few_rounds(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
-    """Leave hardly any rounds."""
-    return fit(problem, training, training.new(training.jobs[0], max_rounds=int(rng.integers(1, 3))))
+def few_iterations(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
+    """Leave hardly any iterations."""
+    return fit(problem, training, training.new(training.jobs[0], max_iter=int(rng.integers(1, 3))))
 
 
 def faulty(task: Any, after: int) -> tuple[Any, Callable[[], int]]:
-    """Return a task whose answers fail once after so many of them, and how often it was asked."""
-    asked = [0]
+    """Return a task whose answers fail once after a number of calls, and the number of calls."""
+    requested = [0]
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:
         def answer(*args: Any, **options: Any) -> Any:
-            asked[0] += 1
-            if asked[0] == after:
+            requested[0] += 1
+            if requested[0] == after:
                 raise Broken("once")
             return method(*args, **options)
 
@@ -126,17 +126,17 @@ def faulty(task: Any, after: int) -> tuple[Any, Callable[[], int]]:
     kind = type(task)
     methods = {name: counted(getattr(kind, name)) for name in ("pool_batch",)}
     broken = type(kind.__name__, (kind,), {**methods, "__init__": kind.__init__, "__module__": kind.__module__})
-    return broken(**task.get_params(deep=False)) if hasattr(task, "get_params") else broken(), lambda: asked[0]
+    return broken(**task.get_params(deep=False)) if hasattr(task, "get_params") else broken(), lambda: requested[0]
 
 
 def oracle_raises(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
     """Let an answer fail once: the error comes through, and the next training is as if it had not been."""
     after = int(rng.integers(1, 30))
-    task, asked = faulty(problem.task, after)
+    task, requested = faulty(problem.task, after)
     model = training.new(training.jobs[0], task=task)
     try:
         fit(problem, training, model)
-        require(asked() < after, "an error of the task was lost")
+        require(requested() < after, "an error of the task was lost")
     except Broken:
         require(not hasattr(model, "coef_"), "a training that failed left weights")
         fit(problem, training, model)
@@ -152,15 +152,15 @@ def resumes(rng: np.random.Generator, problem: Problem, training: Training, fold
     last = int(rng.integers(1, 8))
     seen: list[Any] = []
 
-    def cut(told: Any) -> None:
-        seen.append(told)
+    def cut(reported: Any) -> None:
+        seen.append(reported)
         if len(seen) == last:
             raise Broken("cut")
 
     with suppress(Broken):
         fit(problem, training, training.new(training.jobs[0]), checkpoint=place, callback=cut)
     resumed = fit(problem, training, training.new(training.jobs[1]), checkpoint=place)
-    require_equal(undisturbed, resumed, f"a training cut in round {last} and resumed")
+    require_equal(undisturbed, resumed, f"a training cut in iteration {last} and resumed")
     again = fit(problem, training, training.new(training.jobs[1]), checkpoint=place)
     require_equal(undisturbed, again, "a training that had ended")
     return resumed
@@ -199,7 +199,7 @@ FAULTS: dict[str, Callable[..., Any]] = {
     "Ctrl-C in a callback": callback_interrupts,
     "Ctrl-C at any time": signal_interrupts,
     "no time": no_time,
-    "few rounds": few_rounds,
+    "few iterations": few_iterations,
     "oracle raises": oracle_raises,
     "cut and resumed": resumes,
     "damaged model": damaged_file,

@@ -32,14 +32,14 @@ from soak.problems import Problem
 HINGE = (BlockAscent, Bundle, CuttingPlane, FrankWolfe, Subgradient, LBFGS)
 HARD_ONLY = HINGE[:-1]
 SMOOTH = (LBFGS, Subgradient)
-ROUNDS = 60
-"""Most rounds of a training, so that a case takes seconds."""
+ITERATIONS = 60
+"""Most iterations of a training, so that a case takes seconds."""
 COMPARES_LATENTS = ("Detection", "LatentMulticlass")
 
 
 @dataclass(frozen=True)
 class Training:
-    """An estimator for a problem, and what its `fit` is given besides."""
+    """An estimator for a problem, and further arguments of its `fit`."""
 
     model: Any
     sample_weight: Any
@@ -81,9 +81,9 @@ def convex_solver(rng: np.random.Generator, kinds: tuple[Any, ...]) -> Any:
 def latent_solver(rng: np.random.Generator, kinds: tuple[Any, ...]) -> Any:
     """Return a solver of objectives with latent variables."""
     # Without a limit some of them crawl on features of large scale.
-    inner = None if rng.random() < 0.4 else convex_solver(rng, kinds).set_params(max_rounds=ROUNDS)
-    found = CCCP(inner, keep_planes=bool(rng.random() < 0.8), max_rounds=20)
-    return SelfPaced(found, max_rounds=20) if rng.random() < 0.3 else found
+    inner = None if rng.random() < 0.4 else convex_solver(rng, kinds).set_params(max_iter=ITERATIONS)
+    found = CCCP(inner, keep_planes=bool(rng.random() < 0.8), max_iter=20)
+    return SelfPaced(found, max_iter=20) if rng.random() < 0.3 else found
 
 
 def temperature_of(rng: np.random.Generator) -> float:
@@ -110,7 +110,7 @@ def draw_training(rng: np.random.Generator, problem: Problem) -> Training:
     """Draw an estimator, its solver and parameters, weights of the examples and numbers of threads."""
     kinds = latent_estimators(problem) if problem.latent else plain_estimators(problem)
     kind = kinds[rng.integers(len(kinds))]
-    settings: dict[str, Any] = {"max_rounds": int(rng.integers(3, ROUNDS))}
+    settings: dict[str, Any] = {"max_iter": int(rng.integers(3, ITERATIONS))}
     if kind is not StructuredPerceptron:
         settings |= {"C": float(10.0 ** rng.uniform(-3, 2)), "tol": float(rng.choice([1e-1, 1e-2, 1e-3]))}
     if kind is StructuredEstimator:

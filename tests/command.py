@@ -55,7 +55,7 @@ def default_interrupts():
 
 
 def run_interrupted(*args, at):
-    """Run the command in this process, with Ctrl-C when `at` is true of a round."""
+    """Run the command in this process, with Ctrl-C when `at` is true of an iteration."""
     take = Progress.__call__
 
     def take_and_interrupt(self, line):

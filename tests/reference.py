@@ -83,7 +83,7 @@ def renyi(example, w, mode, order, output_temperature=0.0):
 
 
 def slack(example, w):
-    """max_y Δ(y)·(1 + s(y) − s(y_i)) and the feature difference and loss of its maximiser."""
+    """max_y Δ(y)·(1 + s(y) − s(y_i)) and the feature difference and loss of its maximizer."""
     scores = example.features @ w
     truth = int(np.flatnonzero(example.outputs == example.true_output)[0])
     products = example.losses * (1.0 + scores - scores[truth])
@@ -142,8 +142,8 @@ def chain_features(x, labels, n_labels, n_inputs, start=False, end=False, bias=F
     return phi
 
 
-def list_labellings(X, truth, n_labels, n_inputs, costs, **blocks):
-    """Chain: all labellings of each sequence."""
+def list_labelings(X, truth, n_labels, n_inputs, costs, **blocks):
+    """Chain: all labelings of each sequence."""
     listed = []
     for x, y_true in zip(X, truth, strict=True):
         items = list(product(range(n_labels), repeat=len(y_true)))
@@ -155,7 +155,7 @@ def list_labellings(X, truth, n_labels, n_inputs, costs, **blocks):
 
 
 def label_marginals(example, w, temperature, n_labels):
-    """P(y_t = y) by summing the shares of all labellings, shape (T, S)."""
+    """P(y_t = y) by summing the shares of all labelings, shape (T, S)."""
     shares = pool(example, w, "free", temperature).shares
     marginals = np.zeros((len(example.items[0]), n_labels))
     for share, labels in zip(shares, example.items, strict=True):

@@ -62,9 +62,9 @@ def picture() -> Callable[[Any, Theme], None]:
     seen = [np.stack([disc, ~disc], axis=-1) + rng.normal(0, 1.2, (height, width, 2)) for disc in discs]
     half = [np.where(rng.random(height * width) < 0.5, -1, disc.ravel()) for disc in discs]
     inputs = [grid_graph(values) for values in seen]
-    model = MarginalSSVM(Graph(), C=0.1, max_rounds=15)
+    model = MarginalSSVM(Graph(), C=0.1, max_iter=15)
     # Twelve iterations are enough for the picture.
-    model.fit(inputs[1:], half[1:], callback=lambda line: line.round >= 12)
+    model.fit(inputs[1:], half[1:], callback=lambda line: line.iteration >= 12)
     found = model.predict(inputs[:1])[0].reshape(height, width)
 
     def draw(figure: Any, theme: Theme) -> None:
@@ -86,12 +86,12 @@ def certificate() -> Callable[[Any, Theme], None]:
 
     X, y = load_digits(return_X_y=True)
     model = StructuralSVM(Multiclass(bias=1.0), C=0.01, solver=Bundle()).fit(X / 16, y)
-    rounds = [line for line in model.history_ if np.isfinite(line.lower_bound) and line.lower_bound > 0]
+    iterations = [line for line in model.history_ if np.isfinite(line.lower_bound) and line.lower_bound > 0]
 
     def draw(figure: Any, theme: Theme) -> None:
         ax = figure.subplots()
-        calls = [line.oracle_calls / len(y) for line in rounds]
-        objective, bound = ([getattr(line, name) for line in rounds] for name in ("objective", "lower_bound"))
+        calls = [line.oracle_calls / len(y) for line in iterations]
+        objective, bound = ([getattr(line, name) for line in iterations] for name in ("objective", "lower_bound"))
         ax.fill_between(calls, bound, objective, color=theme.accent, alpha=0.2, linewidth=0)
         ax.plot(calls, objective, color=theme.accent, label="objective")
         ax.plot(calls, bound, color=theme.latent, linestyle="--", label="lower bound")

@@ -49,7 +49,7 @@ latent = best_of([LatentSSVM(PrecisionAtK(K), C=C) for C in (1.0, 100.0, 1000.0)
 pairwise = best_of([StructuralSVM(PairwiseRanking(), C=C, solver="bundle") for C in (1e-4, 1e-3, 1e-2)])
 print(f"C = {latent.C:g} and {pairwise.C:g}")
 print(f"pairs: certified {pairwise.certified_}, gap {100 * pairwise.relative_gap_:.2g} %")
-print(f"precision at {K}: {latent.n_rounds_} iterations, {latent.stop_reason_}")
+print(f"precision at {K}: {latent.n_iter_} iterations, {latent.stop_reason_}")
 
 # %%
 # The pairwise problem is convex, so its gap is a proof. The bound of the other holds for the last choice of documents

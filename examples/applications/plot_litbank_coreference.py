@@ -49,7 +49,7 @@ def choose_and_fit(model, strengths):
 
 forest = choose_and_fit(LatentSSVM(Coreference(), tol=0.01), (0.001, 0.01, 0.1))
 pairs = choose_and_fit(StructuralSVM(CorrelationClustering(), tol=0.02), (10.0, 100.0))
-print("C:", forest.C, pairs.C, "- rounds of CCCP:", forest.n_rounds_, "-", forest.stop_reason_)
+print("C:", forest.C, pairs.C, "- iterations of CCCP:", forest.n_iter_, "-", forest.stop_reason_)
 print(f"the last convex problem of the forests was solved to within {100 * forest.relative_gap_:.2g} %")
 
 # %%

@@ -50,7 +50,7 @@ print(f"the best candidate overlaps the animal by {np.mean(best):.2f} on average
 # agree. It gets five iterations. C was not tuned.
 
 models = {
-    "ModLat": ModLat(Detection("overlap"), C=1.0, max_rounds=5),
+    "ModLat": ModLat(Detection("overlap"), C=1.0, max_iter=5),
     "latent SSVM": LatentSSVM(Detection(None), C=1.0),
 }
 truth_test = [truth[k] for k in test]

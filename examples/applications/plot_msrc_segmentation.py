@@ -58,11 +58,11 @@ C = 1.0
 task = Graph(max_iterations=15)
 start = single_patch_weights(task, X_train, Y_train, C)
 rate = 4.0 / (C * sum(len(y) for y in Y_train))
-solver = Subgradient(step="plain", learning_rate=rate, max_rounds=6)
+solver = Subgradient(step="plain", learning_rate=rate, max_iter=6)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)  # six iterations are intended
     model = HiddenCRF(task, C=C, solver=solver).fit(X_train, Y_train, coef_init=start)
-print("certified:", model.certified_, "-", model.stop_reason_, "after", model.n_rounds_, "iterations")
+print("certified:", model.certified_, "-", model.stop_reason_, "after", model.n_iter_, "iterations")
 
 # %%
 # Held-out photographs

@@ -60,12 +60,12 @@ cells = StructuralSVM(Multiclass(), C=0.1).fit(
 )
 found = {"cells alone": [cells.predict(cell_features(x).reshape(-1, 45)) for x in X_test]}
 for name, make in (("edges by direction", plain), ("edges with features", with_ends)):
-    model = StructuralSVM(Graph(max_iterations=15), C=0.1, solver="block_ascent", max_rounds=6)
+    model = StructuralSVM(Graph(max_iterations=15), C=0.1, solver="block_ascent", max_iter=6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # six iterations are intended
         model.fit([make(x) for x in X_train], [y.ravel() for y in Y_train])
     found[name] = model.predict([make(x) for x in X_test])
-    print(f"{name}: {model.n_rounds_} iterations, {model.stop_reason_}, certified: {model.certified_}")
+    print(f"{name}: {model.n_iter_} iterations, {model.stop_reason_}, certified: {model.certified_}")
 
 # %%
 # Test grids

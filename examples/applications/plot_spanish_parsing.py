@@ -56,7 +56,7 @@ models = {
 }
 for name, model in models.items():
     found[name] = model.fit(X_train, train).predict(X_test)
-    print(f"{name}: {model.n_rounds_} iterations, gap {100 * model.relative_gap_:.1f} %, certified: {model.certified_}")
+    print(f"{name}: {model.n_iter_} iterations, gap {100 * model.relative_gap_:.1f} %, certified: {model.certified_}")
 
 # %%
 # Held-out sentences

@@ -56,7 +56,7 @@ y_test = np.repeat([1, -1], [len(origins[1::2]), len(others[1::2])])
 
 model = LatentSSVM(Motif(width=17, strands=2), C=0.1, restarts=3).fit(X_train, y_train)
 print("objectives of the starts:", np.round(model.restart_objectives_, 2))
-print(f"{model.n_rounds_} iterations; relative gap of the last convex problem {100 * model.relative_gap_:.2g} %")
+print(f"{model.n_iter_} iterations; relative gap of the last convex problem {100 * model.relative_gap_:.2g} %")
 
 # %%
 # The motif of held-out origins

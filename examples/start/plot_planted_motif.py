@@ -41,7 +41,7 @@ print(sequences[0][:60], "…", labels[0])
 
 model = LatentSSVM(Motif(width=13), C=0.02, restarts=3).fit(sequences[train], labels[train])
 
-print("iterations:", model.n_rounds_, "-", model.stop_reason_)
+print("iterations:", model.n_iter_, "-", model.stop_reason_)
 print("objectives of the three starts:", np.round(model.restart_objectives_, 3))
 print(f"relative gap of the last convex problem: {100 * model.relative_gap_:.2g} %")
 

@@ -72,4 +72,4 @@ plt.show()
 # Next steps
 # ----------
 # Segments whose label is -1, and tokens in no segment, are latent. Train them with `LatentSSVM` or `HiddenCRF`, as
-# :ref:`sphx_glr_auto_examples_start_plot_half_labelled_sequences.py` does for tokens.
+# :ref:`sphx_glr_auto_examples_start_plot_half_labeled_sequences.py` does for tokens.

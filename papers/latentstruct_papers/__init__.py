@@ -1,4 +1,4 @@
-"""Published experiments, each run anew on data that can be had: `latentstruct reproduce` runs them by name."""
+"""Published experiments, each repeated on available data: `latentstruct reproduce` runs them by name."""
 
 import time
 from collections.abc import Callable
@@ -33,12 +33,12 @@ EXPERIMENTS = {
     ),
     "lssvm-precision": Experiment(
         "latentstruct_papers.lssvm_precision",
-        "Latent SSVM, table 3: optimising precision@k",
+        "Latent SSVM, table 3: optimizing precision@k",
         ("letor_mq2008",),
     ),
     "lssvm-iterations": Experiment(
         "latentstruct_papers.lssvm_iterations",
-        "Latent SSVM, figure 3: rounds of training against C",
+        "Latent SSVM, figure 3: iterations of training against C",
         ("yeast_ars", "litbank_coref", "letor_mq2008"),
     ),
     "mssvm-table2": Experiment(
@@ -116,8 +116,8 @@ EXPERIMENTS = {
         "Snakes: edge features on grids",
         ("snakes",),
     ),
-    "half-labelled": Experiment(
-        "latentstruct_papers.half_labelled",
+    "half-labeled": Experiment(
+        "latentstruct_papers.half_labeled",
         "Chunking with 10 to 90 % of the tags removed",
         ("conll2000",),
     ),

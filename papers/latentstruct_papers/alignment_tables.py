@@ -62,7 +62,7 @@ class Measured:
     test: dict[str, Vector]
     seconds: float
     cut: float | None = None
-    rounds: int = 0
+    iterations: int = 0
     gaps: tuple[float, float] = (0.0, 0.0)
     matrix: tuple[str, Any] | None = None
 
@@ -183,13 +183,13 @@ def settings_table(results: Results) -> Table:
             one.setting,
             *(percent(one.validation[name]) for name in ("Q", "Q4")),
             *one.gaps,
-            one.rounds,
+            one.iterations,
             one.seconds,
         ]
         for one in results.measured
         if one.model not in (BASELINE, RAISED)
     ]
-    columns = ["model", "mode", "cut", "C", "valid. Q", "valid. Q4", "gap open", "gap extend", "rounds", "seconds"]
+    columns = ["model", "mode", "cut", "C", "valid. Q", "valid. Q4", "gap open", "gap extend", "iterations", "seconds"]
     return Table("All settings on the validation pairs", columns, rows, "Seconds: of training.")
 
 

@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
     scales: tuple[float, ...]
     starts: int
     draws: int
-    rounds: int
+    iterations: int
     train: int | None
     test: int | None
     seconds: float
@@ -100,14 +100,14 @@ def fit_sparse(pair: DigitPair, scale: float, start: int, seconds: float) -> Spa
     )
 
 
-def descend(pair: DigitPair, sparse: Sparse, rounds: int) -> Descended:
+def descend(pair: DigitPair, sparse: Sparse, iterations: int) -> Descended:
     """Train by the algorithm of the paper on the same problem from the same start.
 
     Its steps do not follow the scale of the features: on large ones they lead far above the start. So it is given
     features of scale 1 and C times the scale, which is the same objective times the scale.
     """
     n, scale = len(pair.y), sparse.scale
-    solver = AlternatingSubgradient(max_rounds=rounds)
+    solver = AlternatingSubgradient(max_iter=iterations)
     model = LatentSSVM(state_task(), C=C * scale / n, regularizer=GroupNorm("states"), solver=solver)
     fit_quietly(model, pair.X, pair.y, coef_init=random_weights(pair, 1.0, sparse.start))
     return Descended(
@@ -120,7 +120,7 @@ def descend(pair: DigitPair, sparse: Sparse, rounds: int) -> Descended:
 
 
 def reached(model: Any, calls: int) -> float:
-    """Return the lowest objective a solver had reached after so many calls of the oracle; inf if none was told yet."""
+    """Return the lowest objective a solver had reached after a number of oracle calls; inf before the first."""
     return min((line.objective for line in model.history_ if line.oracle_calls <= calls), default=float("inf"))
 
 
@@ -196,7 +196,7 @@ def examine(pair: DigitPair, sizes: Sizes, say: Callable[[str], None]) -> PairFi
     for scale in sizes.scales:
         starts = [fit_sparse(pair, scale, start, sizes.seconds) for start in range(sizes.starts)]
         sparse += starts
-        descended.append(descend(pair, starts[0], sizes.rounds))
+        descended.append(descend(pair, starts[0], sizes.iterations))
         kept = ", ".join(str(one.kept) for one in starts)
         right = ", ".join(f"{100 * one.right.mean():.2f}" for one in starts)
         say(f"{pair.name}, scale ×{scale:g}: {kept} states kept, accuracy {right} %")
@@ -271,10 +271,10 @@ def _differences(sizes: Sizes) -> list[str]:
         "The paper does not give the scale of its features, on which the number of states depends: a path over scales "
         f"is shown. Figures 1 and 2 are those of scale ×{MAIN_SCALE:g}, which was given before, not chosen here.",
         "Pixels from 0 to 1, bilinear rotation, components fitted on all rotated copies of the training images of the "
-        "pair and centred, a constant feature of 1 before scaling.",
+        "pair and centered, a constant feature of 1 before scaling.",
         f"Trained by proximal steps, which give exact zeros, from {sizes.starts} draws of normal weights, which are "
         "divided by the scale so that scores begin alike at all scales; the paper tells no start. The paper's own "
-        f"algorithm runs beside for {sizes.rounds} rounds at most. A training may take {sizes.seconds:g} s.",
+        f"algorithm runs beside for {sizes.iterations} iterations at most. A training may take {sizes.seconds:g} s.",
         "Random selection takes the model of Kumar et al. (weights shared by all angles) as in the paper, and also one "
         f"with weights for each angle, both with ½‖w‖² at C = {SEPARATE_C:g} on pixels from 0 to 1.",
         "Both digits of a pair use the same features of an angle, so that the time of features is that of all angles "

@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
     test: int | None
     components: int
     strengths: tuple[float, ...]
-    rounds: int
+    iterations: int
     tol: float
 
 
@@ -90,7 +90,7 @@ def measure(name: str, model: Any, data: DigitPair, training: float, norms: NDAr
 
 
 def _solver(sizes: Sizes) -> Proximal:
-    return Proximal(tol=sizes.tol, max_rounds=sizes.rounds)
+    return Proximal(tol=sizes.tol, max_iter=sizes.iterations)
 
 
 def fit_dense(kind: str, data: DigitPair, sizes: Sizes) -> Outcome:
@@ -110,12 +110,10 @@ def follow_path(data: DigitPair, sizes: Sizes, steps: Steps) -> list[Outcome]:
     began = time.process_time()
     with limits_on_purpose():
         path = groupnorm_path(
-            task,
+            LatentSSVM(task, C=C / len(data.y), solver=_solver(sizes), random_state=0),
             data.X,
             data.y,
-            C / len(data.y),
             strengths=sizes.strengths,
-            solver=_solver(sizes),
             callback=lambda strength, model: steps.done(f"λ = {strength:g}: {int((model.states_ > 0).sum())} states"),
         )
     took = (time.process_time() - began) / len(sizes.strengths)
@@ -243,7 +241,7 @@ def run(
             f"training images, and a constant feature; C = {C:g} divided by the number of images for all models, "
             "strengths λ set beforehand.",
             f"All models are trained by proximal steps from random angles to a relative tolerance of {sizes.tol:g}, "
-            f"{sizes.rounds} rounds each at most.",
+            f"{sizes.iterations} iterations each at most.",
         ],
         tables=[accuracy_table(outcomes), angle_table(outcomes)],
         plots={"states": trade_plot(outcomes), "norms": norm_plot(middle)},

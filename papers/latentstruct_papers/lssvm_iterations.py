@@ -1,4 +1,4 @@
-"""Yu & Joachims (2009), figure 3: rounds of CCCP against C for motifs, coreference and precision@5."""
+"""Yu & Joachims (2009), figure 3: iterations of CCCP against C for motifs, coreference and precision@5."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -78,12 +78,12 @@ PROBLEMS = (
 
 @dataclass(frozen=True)
 class Training:
-    """One training: its rounds, why it stopped, and how often an example was put to the augmented oracle."""
+    """One training: its iterations, why it stopped, and how often an example was put to the augmented oracle."""
 
     problem: str
     fold: int
     C: float
-    rounds: int
+    iterations: int
     reason: str
     calls_per_example: float
     objective: float
@@ -98,31 +98,31 @@ def train(problem: Problem, fold: int, C: float, X: Any, Y: Any) -> Training:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, Y)
     calls = model.n_oracle_calls_ / len(Y)
-    return Training(problem.name, fold, C, model.n_rounds_, model.stop_reason_, calls, model.objective_)
+    return Training(problem.name, fold, C, model.n_iter_, model.stop_reason_, calls, model.objective_)
 
 
-class Rounds:
+class Iterations:
     """All trainings, and the means over folds of those that converged."""
 
     def __init__(self, trainings: list[Training], strengths: Sequence[float]) -> None:
         self.trainings, self.strengths = trainings, strengths
 
-    def mean(self, problem: str, C: float, what: str = "rounds") -> float | None:
+    def mean(self, problem: str, C: float, what: str = "iterations") -> float | None:
         """Return the mean over the trainings that converged, None without one."""
         found = [getattr(t, what) for t in self.trainings if (t.problem, t.C, t.reason) == (problem, C, "converged")]
         return round(float(np.mean(found)), 1) if found else None
 
     def table(self) -> Table:
-        """Return the mean rounds of each problem by C."""
+        """Return the mean iterations of each problem by C."""
         stopped = sum(t.reason != "converged" for t in self.trainings)
-        most = max(t.rounds for t in self.trainings)
+        most = max(t.iterations for t in self.trainings)
         rows = [[f"{C:g}", *(self.mean(problem.name, C) for problem in PROBLEMS)] for C in self.strengths]
         note = (
             f"{stopped} of {len(self.trainings)} trainings were ended by the limit of {SECONDS:g} s and are left out; "
-            f"the longest took {most} rounds. The paper: rounds grow only very mildly with C, most runs finish within "
-            "50."
+            f"the longest took {most} iterations. The paper: iterations grow only very mildly with C, most runs finish "
+            "within 50."
         )
-        return Table("Rounds of CCCP, means over folds", ["C", *(p.name for p in PROBLEMS)], rows, note)
+        return Table("Iterations of CCCP, means over folds", ["C", *(p.name for p in PROBLEMS)], rows, note)
 
     def call_table(self) -> Table:
         """Return the mean oracle calls of each problem by C."""
@@ -136,18 +136,18 @@ class Rounds:
         )
 
     def draw(self, axes: "Axes") -> None:
-        """Draw the mean rounds against C."""
+        """Draw the mean iterations against C."""
         for marker, problem in zip("os^", PROBLEMS, strict=True):
             points = [(C, self.mean(problem.name, C)) for C in self.strengths]
-            known = [(C, rounds) for C, rounds in points if rounds is not None]
-            axes.plot([C for C, _ in known], [rounds for _, rounds in known], marker=marker, label=problem.name)
-        axes.set(xscale="log", xlabel="weight C of each example", ylabel="rounds of CCCP")
+            known = [(C, iterations) for C, iterations in points if iterations is not None]
+            axes.plot([C for C, _ in known], [iterations for _, iterations in known], marker=marker, label=problem.name)
+        axes.set(xscale="log", xlabel="weight C of each example", ylabel="iterations of CCCP")
         axes.set_ylim(bottom=0)
         axes.legend()
 
 
 def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat figure 3: how many rounds CCCP takes at different C.
+    """Repeat figure 3: how many iterations CCCP takes at different C.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] 
     Returns
     -------
     Findings
-        Mean rounds and oracle calls of the three tasks at each C.
+        Mean iterations and oracle calls of the three tasks at each C.
     """
     strengths = QUICK_STRENGTHS if quick else STRENGTHS
     trainings: list[Training] = []
@@ -171,26 +171,26 @@ def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] 
         for fold, (X, Y) in enumerate(problem.folds(data_home, n_folds), 1):
             found = [train(problem, fold, C, X, Y) for C in strengths if problem.most >= C]
             trainings += found
-            rounds = ", ".join(f"{t.rounds} at C = {t.C:g}" for t in found)
-            steps.done(f"rounds {rounds}")
-    results = Rounds(trainings, strengths)
+            iterations = ", ".join(f"{t.iterations} at C = {t.C:g}" for t in found)
+            steps.done(f"iterations {iterations}")
+    results = Iterations(trainings, strengths)
     return Findings(
         name="lssvm-iterations",
-        title="Yu & Joachims (2009), figure 3: rounds of CCCP against C",
+        title="Yu & Joachims (2009), figure 3: iterations of CCCP against C",
         data="yeast origins of replication with negatives alike in length, G and C; the shortest documents of LitBank; "
         "LETOR 4.0 MQ2008",
         differs=[
             "The data are others than the paper's, and parts of them: 99 origins and as many negatives, 12 documents, "
             "all training queries.",
-            "A round that lowers the objective by less than ε of its value is the last; the paper takes ε (0.001, for "
-            "coreference 0.05) as an absolute amount.",
+            "An iteration that lowers the objective by less than ε of its value is the last; the paper takes ε (0.001, "
+            "for coreference 0.05) as an absolute amount.",
             "C weighs each example, as in the paper's equation (5), and goes up to 1000 (coreference 100); the paper's "
             "axis goes on to 1e8.",
-            "Early rounds are solved less precisely and the cutting planes of all rounds are kept.",
+            "Early iterations are solved less precisely and the cutting planes of all iterations are kept.",
             "The paper's figure has no readable values; what it says of them is quoted.",
         ],
         tables=[results.table(), results.call_table()],
-        plots={"rounds": results.draw},
+        plots={"iterations": results.draw},
         settings={
             "strengths": list(strengths),
             "tolerances": {problem.name: problem.tolerance for problem in PROBLEMS},

@@ -241,7 +241,7 @@ def consensus_matches(sequences: list[str]) -> tuple[NDArray[np.float64], NDArra
 def share_hit(starts: Any, width: int, acs: list[list[tuple[int, int, int]]]) -> float:
     """Return the share of annotated sequences whose window hits an annotated site.
 
-    It does if its centre is within half a width of the site's centre, whatever its strand and phase.
+    It does if its center is within half a width of the site's center, whatever its strand and phase.
     """
     hits = [
         any(abs(start + width / 2 - (low + high) / 2) <= width / 2 for low, high, _ in sites)
@@ -446,8 +446,8 @@ def site_table(data: YeastArs, wholes: list[Whole], samplers: dict[int, float], 
         "Annotated ACS sites hit by the windows of models trained on all data",
         ["method", "width", "share hit", "consensus of the windows", "its mirror image"],
         rows,
-        f"Of {sum(map(bool, data.acs))} annotated sequences; a hit has its centre within half a width of an annotated "
-        "site's centre, on either strand. Oriented: annotated sequences only, turned so that their site is on the "
+        f"Of {sum(map(bool, data.acs))} annotated sequences; a hit has its center within half a width of an annotated "
+        "site's center, on either strand. Oriented: annotated sequences only, turned so that their site is on the "
         "strand that is read.",
     )
 
@@ -465,7 +465,7 @@ def whole_table(wholes: list[Whole], settings: Settings) -> Table:
             whole.strands,
             whole.n_sequences,
             whole.seconds,
-            whole.model.n_rounds_,
+            whole.model.n_iter_,
             whole.model.objective_,
             ", ".join(f"{value:.4g}" for value in whole.model.restart_objectives_),
         ]
@@ -473,7 +473,7 @@ def whole_table(wholes: list[Whole], settings: Settings) -> Table:
     ]
     return Table(
         f"Training on all data, C = {settings.final_C:g}, {settings.starts} starts from enriched words",
-        ["width", "strands", "sequences", "seconds", "rounds of the best", "objective", "all starts"],
+        ["width", "strands", "sequences", "seconds", "iterations of the best", "objective", "all starts"],
         rows,
     )
 
@@ -497,12 +497,12 @@ def promoter_table(found: dict[str, tuple[NDArray[np.float64], float]], settings
 def _draw_errors(results: dict[str, Results], settings: Settings) -> "Callable[[Axes], None]":
     def draw(ax: "Axes") -> None:
         for number, (kind, found) in enumerate(results.items()):
-            colour = f"C{number}"
+            color = f"C{number}"
             for width, line in zip(settings.widths, ("--", "-")[-len(settings.widths) :], strict=True):
                 rates = found.by_C[width].mean(axis=1)
-                ax.plot(settings.grid, rates, line, color=colour, marker="o", label=f"width {width}, {kind}")
+                ax.plot(settings.grid, rates, line, color=color, marker="o", label=f"width {width}, {kind}")
             rate = float(found.errors["consensus", None].mean())
-            ax.axhline(rate, color=colour, linestyle=":", label=f"consensus match, {kind}")
+            ax.axhline(rate, color=color, linestyle=":", label=f"consensus match, {kind}")
         ax.set_ylim(0.0, 0.6)
         ax.set_xscale("log")
         ax.set_xlabel("C")

@@ -50,7 +50,7 @@ class Measured:
     validation: float
     test: float
     norm: float
-    rounds: int = 0
+    iterations: int = 0
 
 
 class Fold(NamedTuple):
@@ -61,14 +61,14 @@ class Fold(NamedTuple):
     validation: Queries
     test: Queries
 
-    def measure(self, k: int, model: str, setting: str, w: Vector, rounds: int = 0) -> Measured:
+    def measure(self, k: int, model: str, setting: str, w: Vector, iterations: int = 0) -> Measured:
         """Return the precision@k of weights on all parts; ties in the scores count by their mean."""
         train, validation, test = (
             float(np.mean([precision_at_k(y, x @ w, k) for x, y in zip(part.X, part.Y, strict=True)]))
             for part in (self.train, self.validation, self.test)
         )
         norm = float(np.linalg.norm(w))
-        return Measured(self.number, k, model, setting, train, validation, test, norm, rounds)
+        return Measured(self.number, k, model, setting, train, validation, test, norm, iterations)
 
 
 def measure_ranking_svm(fold: Fold, ks: Sequence[int]) -> list[Measured]:
@@ -76,7 +76,7 @@ def measure_ranking_svm(fold: Fold, ks: Sequence[int]) -> list[Measured]:
     found = []
     for C in PAIR_STRENGTHS:
         model = StructuralSVM(PairwiseRanking(), C=C, solver=Bundle()).fit(fold.train.X, fold.train.Y)
-        found += [fold.measure(k, RANKING_SVM, f"{C:g} a pair", model.coef_, model.n_rounds_) for k in ks]
+        found += [fold.measure(k, RANKING_SVM, f"{C:g} a pair", model.coef_, model.n_iter_) for k in ks]
     return found
 
 
@@ -90,13 +90,13 @@ def measure_latent(fold: Fold, k: int, strengths: Sequence[float]) -> list[Measu
     for C in strengths:
         model = LatentSSVM(task, C=C)
         model.fit(X, Y, coef_init=start)
-        found.append(fold.measure(k, LATENT, f"{C:g}", model.coef_, model.n_rounds_))
+        found.append(fold.measure(k, LATENT, f"{C:g}", model.coef_, model.n_iter_))
     model = LatentSSVM(task, C=REFERENCE, init="random")
     with warnings.catch_warnings():
         # That it ends at zero is what is to be shown.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, Y)
-    found.append(fold.measure(k, RANDOM, f"{REFERENCE:g}", model.coef_, model.n_rounds_))
+    found.append(fold.measure(k, RANDOM, f"{REFERENCE:g}", model.coef_, model.n_iter_))
     return found
 
 
@@ -172,16 +172,16 @@ def gain_table(results: Results, settings: Sequence[str]) -> Table:
                     shown(test.mean()),
                     standard_error(test),
                     f"{(test > 0).sum()} of {len(test)}",
-                    float(np.mean([m.rounds for m in found])),
+                    float(np.mean([m.iterations for m in found])),
                 ]
             )
-    columns = ["C", "k", "training", "s.e.", "test", "s.e.", "folds up", "rounds"]
+    columns = ["C", "k", "training", "s.e.", "test", "s.e.", "folds up", "iterations"]
     return Table(
         "Latent SSVM minus its start: precision@k, means over folds",
         columns,
         rows,
         "s.e. is the standard error of the difference over folds: a gain below twice of it proves nothing. Chosen: C "
-        "by the validation queries. Folds up: on how many the test precision rose. Rounds: those of CCCP.",
+        "by the validation queries. Folds up: on how many the test precision rose. Iterations: those of CCCP.",
     )
 
 
@@ -259,7 +259,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     results = Results(measured, ks)
     return Findings(
         name="lssvm-precision",
-        title="Yu & Joachims (2009), table 3: optimising precision@k with a latent structural SVM",
+        title="Yu & Joachims (2009), table 3: optimizing precision@k with a latent structural SVM",
         data=f"LETOR 4.0 MQ2008, {len(folds)} folds, {n_tested} test queries, {n_hopeless} of them without a relevant "
         "document",
         differs=_differences(quick),

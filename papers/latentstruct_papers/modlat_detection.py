@@ -39,7 +39,7 @@ STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2)
 TEST_SHARE, HELD_OUT_SHARE = 0.4, 0.25
 J, BETA, TOLERANCE = 0.1, 0.1, 1e-3
 LENGTH = 5.0
-"""Length of the features of a box: that of 25 normalised blocks, which a window of 6 × 6 cells has."""
+"""Length of the features of a box: that of 25 normalized blocks, which a window of 6 × 6 cells has."""
 
 
 class Setting(NamedTuple):
@@ -144,7 +144,7 @@ def measure(
     began = time.perf_counter()
     model = make_model(method, loss, C, len(train), number)
     with warnings.catch_warnings():
-        # Limits of rounds are part of the setting.
+        # Limits of iterations are part of the setting.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(*scenes.part(train))
     unseen, _ = scenes.part(test)
@@ -181,8 +181,8 @@ def measure_split(
                     found += [one._replace(loss="zero_one") for one in both]
                 scores = ", ".join(f"{key} {100 * value:.1f}" for key, value in both[0].scores.items())
                 seconds = sum(one.seconds for one in both)
-                told = method if method == BLIND else f"{method}, {shown} loss"
-                say(f"{place}, {told}: test {scores}; {seconds:.1f} s")
+                reported = method if method == BLIND else f"{method}, {shown} loss"
+                say(f"{place}, {reported}: test {scores}; {seconds:.1f} s")
     return found
 
 
@@ -279,7 +279,7 @@ def _differences(setting: Setting, quick: bool) -> list[str]:
         f"Candidates are at most {setting.n_boxes} boxes of several sizes and shapes (the paper: 350), so that the "
         "whole takes half an hour or so. The 0/1 loss asks for the one that is nearest to the true box; the paper does "
         "not tell its sizes, and boxes that differ in place only would make this far easier.",
-        f"Features are histograms of oriented gradients of length {LENGTH:g}, that of 25 normalised blocks: the paper "
+        f"Features are histograms of oriented gradients of length {LENGTH:g}, that of 25 normalized blocks: the paper "
         "does not tell its scale, on which the meaning of C depends. It was chosen by the accuracy on training "
         "photographs: at length 1 no C of the grid learns them, at length 18 nearly all are learned at C = 1.",
         "LSVM is read as the paper describes it in section 6.1: the best latents, then a convex problem whose loss is "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Round, Temperature
+from latentstruct.core.protocols import Iteration, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers.base import initial_weights
@@ -25,8 +25,8 @@ STEPS = 200
 """Steps of descent in the picture of norms, as in the paper's."""
 PASSES = 100
 INNER_STEPS = 5
-"""Steps of descent in a round of the paper's CCCP, whose own rule for ending a round never holds; on three other
-problems this many did better on average than 10, 25 and 50."""
+"""Steps of descent in an iteration of the paper's CCCP, whose own rule for ending an iteration never holds; on three
+other problems this many did better on average than 10, 25 and 50."""
 SHOWN_STEPS = (1, 10, 50, 100, 200)
 SHOWN_PASSES = (10, 25, 50, 100)
 SETTINGS = {
@@ -46,7 +46,7 @@ class Trace:
     lowest: Vector
 
     def at(self, passes: float) -> float:
-        """Return the lowest objective after at most so many passes."""
+        """Return the lowest objective after a number of passes."""
         return float(self.lowest[np.searchsorted(self.passes, passes, side="right") - 1])
 
 
@@ -90,14 +90,14 @@ def trace_steps(values: Vector) -> Trace:
 
 
 def trace_default(model: Model, field: HiddenField, passes: int, seed: int) -> Trace:
-    """Return the trace of the estimator's own solver, ended after so many passes over the data.
+    """Return the trace of the estimator's own solver, stopped after a number of passes over the data.
 
     While the outputs are pooled softly the soft objective is recorded, which is above the true one.
     """
     n = len(field.X_train)
-    lines: list[Round] = []
+    lines: list[Iteration] = []
 
-    def watch(line: Round) -> bool:
+    def watch(line: Iteration) -> bool:
         lines.append(line)
         return line.oracle_calls >= passes * n
 
@@ -232,8 +232,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         data=f"{n_problems} simulated chains of 40 nodes with 20 training examples each",
         differs=[
             "All descents begin at the same weights, a step from zero along random first latents: w = 0 is a saddle.",
-            f"The paper's CCCP is its Algorithm 2 with {INNER_STEPS} steps of descent a round: the norm by which it "
-            "ends a round lacks the regulariser and does not become small.",
+            f"The paper's CCCP is its Algorithm 2 with {INNER_STEPS} steps of descent per iteration: the norm by which "
+            "it ends an iteration lacks the regularizer and does not become small.",
             "The paper shows one run and no objectives; the comparison of solvers is ours. A pass asks for the "
             "loss-augmented answer of each example once; those of a line search count, and so does the search for the "
             "first weights in our default.",

@@ -1,4 +1,4 @@
-"""Ping, Liu & Ihler (2014), table 4: classes of image patches from partly labelled photographs."""
+"""Ping, Liu & Ihler (2014), table 4: classes of image patches from partly labeled photographs."""
 
 import math
 import time
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MARGINAL, LATENT, CRF, ALONE = "MSSVM", "LSSVM", "HCRF", "no edges"
 FIVE = ("building", "grass", "sky", "tree", "car")
-COLOURS = ((204, 43, 43), (150, 200, 60), (36, 100, 196), (10, 90, 50), (232, 163, 23))
+COLORS = ((204, 43, 43), (150, 200, 60), (36, 100, 196), (10, 90, 50), (232, 163, 23))
 PUBLISHED = {
     MARGINAL: (72.4, 89.7, 88.3, 71.9, 70.8),
     LATENT: (70.7, 88.9, 85.6, 71.0, 69.4),
@@ -46,8 +46,8 @@ N_FOLDS = 2
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DEFAULT_STRENGTH = 1.0
 HELD_OUT = 4
-"""One photograph in so many of the training fold chooses C."""
-MAX_ROUNDS, MAX_ITERATIONS, MAX_ENTRIES = 15, 20, 2**12
+"""Every this many photographs of the training fold, one is used to choose C."""
+MAX_ITER, MAX_ITERATIONS, MAX_ENTRIES = 15, 20, 2**12
 
 FIRST_STEP = 4.0
 """How far the first step of training moves the weight of a feature that is wrong on every patch."""
@@ -83,7 +83,7 @@ class Run:
     tried: dict[float, float]
     right: NDArray[np.int64]
     predicted: list[Labels]
-    rounds: int
+    iterations: int
     objective: float
     seconds: float
 
@@ -97,7 +97,7 @@ def choose_photographs(data: Msrc, n_each: int | None) -> tuple[Photographs, NDA
     """Return the photographs with patches of the five classes, counts of all classes, and how many were looked at.
 
     Counts have the shape (n_classes, 2): patches of each class, void first, and photographs that have some. `n_each`
-    takes only so many photographs of each series.
+    takes a limited number of photographs of each series.
     """
     numbers = [data.classes.index(name) - 1 for name in FIVE]
     renamed = np.full(len(data.classes), -1)
@@ -133,7 +133,7 @@ def split(names: Sequence[str], seed: int = 0) -> list[list[int]]:
 
 
 def make_graphs(grids: Sequence[PatchGrid]) -> list[GraphInput]:
-    """Return grids of patches with 4 neighbours; horizontal and vertical edges have weights of their own."""
+    """Return grids of patches with 4 neighbors; horizontal and vertical edges have weights of their own."""
     return [grid_graph(grid.features, edge_types="axis", shape=grid.shape) for grid in grids]
 
 
@@ -152,7 +152,7 @@ class _Alone:
     """Logistic regression of single patches, trained on those whose class is known."""
 
     def __init__(self, C: float) -> None:
-        self.C, self.n_rounds_, self.objective_ = C, 0, math.nan
+        self.C, self.n_iter_, self.objective_ = C, 0, math.nan
 
     def fit(self, X: Sequence[GraphInput], Y: Sequence[Labels]) -> "_Alone":
         """Train on known patches."""
@@ -177,12 +177,12 @@ class _OnGraphs:
         """Train; unknown patches are latent."""
         task = Graph(max_iterations=MAX_ITERATIONS, max_entries=MAX_ENTRIES)
         start = single_patch_weights(task, X, Y, self.C)
-        self.model = self.kind(task, C=self.C, solver=patch_solver(self.C, X, MAX_ROUNDS))
+        self.model = self.kind(task, C=self.C, solver=patch_solver(self.C, X, MAX_ITER))
         with warnings.catch_warnings():
-            # The rounds are limited on purpose; how many there were is told.
+            # The iterations are limited on purpose; the table has their number.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.model.fit(X, Y, coef_init=start)
-        self.n_rounds_, self.objective_ = self.model.n_rounds_, self.model.objective_
+        self.n_iter_, self.objective_ = self.model.n_iter_, self.model.objective_
         return self
 
     def predict(self, X: Sequence[GraphInput]) -> list[Labels]:
@@ -227,7 +227,7 @@ def measure_fold(
         predicted = model.predict(unseen)
         right = count_right(predicted, test.Y)
         seconds = time.perf_counter() - began
-        found.append(Run(name, fold, C, tried, right, predicted, model.n_rounds_, model.objective_, seconds))
+        found.append(Run(name, fold, C, tried, right, predicted, model.n_iter_, model.objective_, seconds))
         share = pooled_share(right.sum(axis=1), count_known(test.Y).sum(axis=1)).percent()
         say(f"fold {fold + 1}, {name}: C = {C:g}, {share} % of the test patches right, {seconds:.0f} s")
     return found
@@ -298,7 +298,7 @@ def run_table(runs: Sequence[Run]) -> Table:
     rows = []
     for one in runs:
         objective = one.objective if np.isfinite(one.objective) else None
-        rows.append([one.model, one.fold + 1, f"{one.C:g}", one.rounds or None, objective, round(one.seconds, 1)])
+        rows.append([one.model, one.fold + 1, f"{one.C:g}", one.iterations or None, objective, round(one.seconds, 1)])
     folds = {one.fold: one.tried for one in runs if one.tried}
     shown = "; ".join(
         f"fold {fold + 1}: " + ", ".join(f"{C:g} {100 * share:.1f}" for C, share in tried.items())
@@ -307,12 +307,12 @@ def run_table(runs: Sequence[Run]) -> Table:
     notes = [f"C by held-out training patches right (%) of the model without edges: {shown}."] if shown else []
     if max(STRENGTHS) in {one.C for one in runs}:
         notes.append("The largest C that was tried was chosen, so it is not settled.")
-    if any(one.rounds == MAX_ROUNDS for one in runs):
+    if any(one.iterations == MAX_ITER for one in runs):
         notes.append(
-            f"Training was cut off after {MAX_ROUNDS} rounds from a common start: objectives are not minima, and "
+            f"Training was cut off after {MAX_ITER} iterations from a common start: objectives are not minima, and "
             "models may differ less than they would in the end."
         )
-    return Table("Training", ["model", "fold", "C", "rounds", "objective", "seconds"], rows, " ".join(notes))
+    return Table("Training", ["model", "fold", "C", "iterations", "objective", "seconds"], rows, " ".join(notes))
 
 
 def accuracy_plot(runs: Sequence[Run], known: NDArray[np.int64]) -> "Callable[[Axes], None]":
@@ -352,7 +352,7 @@ def example_plot(test: Photographs, runs: Sequence[Run], n_shown: int = 4) -> "C
         strips = []
         for k in several:
             image = test.images[k]
-            drawn = [draw_overlay(image, spread_patches(y[k], image.shape[:2]), FIVE, COLOURS) for _, y in columns]
+            drawn = [draw_overlay(image, spread_patches(y[k], image.shape[:2]), FIVE, COLORS) for _, y in columns]
             height = max(picture.shape[0] for picture in drawn)
             strips.append(
                 np.hstack([np.pad(one, ((0, height - len(one)), (0, 6), (0, 0)), constant_values=255) for one in drawn])
@@ -410,7 +410,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             "folds": [[photographs.names[k] for k in fold] for fold in folds],
             "strengths": list(STRENGTHS),
             "held_out": HELD_OUT,
-            "max_rounds": MAX_ROUNDS,
+            "max_iter": MAX_ITER,
             "max_iterations": MAX_ITERATIONS,
             "runs": [
                 {"model": one.model, "fold": one.fold, "C": one.C, "tried": one.tried, "seconds": one.seconds}
@@ -420,7 +420,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     )
 
 
-def patch_solver(C: float, X: Sequence[Any], max_rounds: int) -> Subgradient:
+def patch_solver(C: float, X: Sequence[Any], max_iter: int) -> Subgradient:
     """Return the solver that serves on large grids: steps need no objective, which belief propagation has only roughly.
 
     Parameters
@@ -429,12 +429,12 @@ def patch_solver(C: float, X: Sequence[Any], max_rounds: int) -> Subgradient:
         Weight of each graph.
     X : list of GraphInput
         The graphs, whose number and sizes set the length of the steps.
-    max_rounds : int
-        The limit of rounds.
+    max_iter : int
+        The limit of iterations.
     """
     n_patches = sum(graph.features.shape[0] for graph in X)
     rate = FIRST_STEP / (C * n_patches)
-    return Subgradient(step="plain", learning_rate=rate, max_rounds=max_rounds, tol=1e-3, patience=3)
+    return Subgradient(step="plain", learning_rate=rate, max_iter=max_iter, tol=1e-3, patience=3)
 
 
 def _differences(quick: bool, frequent: Sequence[str], n_used: int, n_seen: int) -> list[str]:
@@ -453,8 +453,8 @@ def _differences(quick: bool, frequent: Sequence[str], n_used: int, n_seen: int)
         "Training is by stochastic subgradients from the weights of the model without edges. Solver, start and length "
         "of the steps were chosen by the accuracy of the hidden CRF and the latent SSVM on photographs of one fold, "
         "and the range of C after a look at the model without edges on the other: these are test photographs too.",
-        f"Inference is belief propagation with at most {MAX_ITERATIONS} sweeps; training ends after {MAX_ROUNDS} "
-        "rounds at the latest.",
+        f"Inference is belief propagation with at most {MAX_ITERATIONS} sweeps; training ends after {MAX_ITER} "
+        "iterations at the latest.",
         "The paper gives no standard errors.",
     ]
     return [*differences, "Quick: 48 photographs, 100 words, one value of C."] if quick else differences

@@ -142,7 +142,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             "chosen after test errors at 5 had been seen, stands beside it.",
             "The features of a pixel are its value and a constant; the paper names the value only, which by itself can "
             "only speak for the largest or the smallest label.",
-            "Pairs of neighbours share one table of 5 × 5 weights in both directions of the grid.",
+            "Pairs of neighbors share one table of 5 × 5 weights in both directions of the grid.",
             "Inference is loopy belief propagation, so that objectives are estimates. Likelihoods of HCRF are "
             "tree-reweighted bounds instead of the paper's sum-product, with which training got stuck.",
             "Both SVMs are trained by CCCP, HCRF by L-BFGS.",

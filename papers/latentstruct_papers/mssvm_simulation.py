@@ -19,7 +19,7 @@ from latentstruct_papers.simulated import HiddenField
 
 C = 1.0
 """Weight of each example, as in the paper."""
-DESCENT_ROUNDS = 250
+DESCENT_ITERATIONS = 250
 """Steps of plain subgradient descent: the paper saw its slowest model converge after about as many."""
 
 
@@ -75,19 +75,19 @@ def solver_options(training: str, model: Model, n_examples: int) -> dict[str, An
     if training == "SGD":
         assert model.rate is not None
         descent = Subgradient(
-            max_rounds=DESCENT_ROUNDS,
+            max_iter=DESCENT_ITERATIONS,
             step="fixed",
             learning_rate=model.rate,
             batch_size=n_examples,
             average=False,
-            patience=DESCENT_ROUNDS,
+            patience=DESCENT_ITERATIONS,
         )
         return {"solver": descent}
     return {"CCCP": {"solver": CCCP()}, "default": {}}[training]
 
 
 def train(model: Model, task: Any, X: Sequence[Any], Y: Sequence[Any], training: str, seed: int, **options: Any) -> Any:
-    """Return the fitted estimator; limits of rounds are part of the setting, so that nothing is said of them.
+    """Return the fitted estimator; limits of iterations are part of the setting, so that nothing is said of them.
 
     Options go to its `fit`.
     """

@@ -7,7 +7,7 @@ from typing import Any
 from latentstruct.progress.eta import Steps
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.mssvm_simulation import (
-    DESCENT_ROUNDS,
+    DESCENT_ITERATIONS,
     HCRF,
     LSSVM,
     MODELS,
@@ -169,10 +169,10 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             "the paper's formula wants it.",
             "Training begins at random first states of the hidden nodes; w = 0, where the paper begins, is a saddle of "
             "MSSVM and HCRF at which hidden nodes stay useless.",
-            f"SGD takes {DESCENT_ROUNDS} steps of the paper's rates (0.02, for LSSVM 0.001; HCRF as MSSVM, ours) "
+            f"SGD takes {DESCENT_ITERATIONS} steps of the paper's rates (0.02, for LSSVM 0.001; HCRF as MSSVM, ours) "
             "and keeps the weights of "
             "the lowest objective; CCCP keeps its planes and solves its convex problems to a gap, not by descent.",
-            "Default is what the estimators use when nothing is asked: L-BFGS at falling output temperature for MSSVM, "
+            "Default is what the estimators use by default: L-BFGS at falling output temperature for MSSVM, "
             "L-BFGS for HCRF, CCCP for LSSVM.",
         ]
         + (["Quick: few trials, and a grid of 4 × 4 outputs and hidden nodes."] if quick else []),

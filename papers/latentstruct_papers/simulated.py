@@ -58,7 +58,7 @@ class Lattice(NamedTuple):
     n_rows, n_columns : int
         Sites are numbered row by row.
     edges : ndarray of shape (E, 2)
-        Pairs of neighbours, the lower number first.
+        Pairs of neighbors, the lower number first.
     above, left : ndarray of shape (V,)
         The edge to the site above and to the left, −1 where there is none.
     """
@@ -119,8 +119,8 @@ def make_hidden_field(
     """Draw a random field with 4 states a node, and examples from it, exactly.
 
     Outputs y and hidden nodes h alternate along a chain, y first, or like the squares of a chessboard on a grid with
-    four neighbours; each node has an input x of its own. No two outputs and no two hidden nodes are linked. All
-    weights are drawn from normal distributions, for each node and each edge anew.
+    four neighbors; each node has an input x of its own. No two outputs and no two hidden nodes are linked. All
+    weights are drawn from normal distributions, independently for each node and edge.
 
     Parameters
     ----------
@@ -278,14 +278,14 @@ def _examples(
 
 @dataclass(frozen=True)
 class NoisyImages:
-    """Noisy copies of one labelled image, with labels missing in the copies to train on.
+    """Noisy copies of one labeled image, with labels missing in the copies to train on.
 
     Attributes
     ----------
     truth : ndarray of shape (rows, columns)
         Labels 1 … 5.
     X_train, X_test : list of GraphInput
-        Grids with four neighbours, row by row; the features of a pixel are its value and a constant 1. All edges are
+        Grids with four neighbors, row by row; the features of a pixel are its value and a constant 1. All edges are
         of one type.
     Y_train : list of ndarray of shape (rows · columns,)
         Labels, −1 where they are missing.
@@ -368,7 +368,7 @@ def make_noisy_images(
     truth = draw_truth(shape)
     rng = np.random.default_rng(random_state)
     values = truth + deviation * rng.standard_normal((n_train + n_test, *shape))
-    X = [grid_graph(np.stack([image, np.ones(shape)], axis=-1), neighbours=4, edge_types=None) for image in values]
+    X = [grid_graph(np.stack([image, np.ones(shape)], axis=-1), neighbors=4, edge_types=None) for image in values]
     labels = np.tile(truth.ravel(), (n_train + n_test, 1))
     order = np.argsort(rng.random((n_train, truth.size)), axis=1)
     np.put_along_axis(labels[:n_train], order[:, : round(missing * truth.size)], UNKNOWN, axis=1)

@@ -22,34 +22,34 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELLS, DIRECTIONS, FEATURES = "multiclass SVM, no edges", "SSVM, edges by direction", "SSVM, edges with features"
-COLOURS = ((0, 0, 255), (0, 255, 0), (0, 255, 255), (255, 0, 0), (255, 255, 0))
-"""The colours of the cells, that of the background first."""
+COLORS = ((0, 0, 255), (0, 255, 0), (0, 255, 255), (255, 0, 0), (255, 255, 0))
+"""The colors of the cells, that of the background first."""
 STRENGTHS = (0.01, 0.1, 1.0)
 N_HELD_OUT = 40
 PYSTRUCT = 0.768
-MAX_ROUNDS, MAX_ITERATIONS = 150, 50
+MAX_ITER, MAX_ITERATIONS = 150, 50
 
 Grids = Sequence[NDArray[Any]]
 
 
-def cell_colours(grid: Any) -> NDArray[np.float64]:
-    """Return the colour of each cell as 5 indicators: (height, width, 5)."""
-    return (np.asarray(grid)[:, :, None] == np.array(COLOURS)).all(axis=3).astype(np.float64)
+def cell_colors(grid: Any) -> NDArray[np.float64]:
+    """Return the color of each cell as 5 indicators: (height, width, 5)."""
+    return (np.asarray(grid)[:, :, None] == np.array(COLORS)).all(axis=3).astype(np.float64)
 
 
 def cell_features(grid: Any) -> NDArray[np.float64]:
-    """Return the colours of the 3 × 3 cells around each, background outside the grid: (height · width, 45)."""
-    colours = cell_colours(grid)
-    height, width = colours.shape[:2]
-    padded = np.zeros((height + 2, width + 2, len(COLOURS)))
+    """Return the colors of the 3 × 3 cells around each, background outside the grid: (height · width, 45)."""
+    colors = cell_colors(grid)
+    height, width = colors.shape[:2]
+    padded = np.zeros((height + 2, width + 2, len(COLORS)))
     padded[..., 0] = 1.0
-    padded[1:-1, 1:-1] = colours
+    padded[1:-1, 1:-1] = colors
     around = [padded[i : i + height, j : j + width] for i in range(3) for j in range(3)]
     return np.concatenate(around, axis=2).reshape(height * width, -1)
 
 
 def make_graph(grid: Any, edge_features: bool) -> GraphInput:
-    """Return a grid with 4 neighbours; edges have a type by direction and, if asked, the features of both ends."""
+    """Return a grid with 4 neighbors; edges have a type by direction and, on request, the features of both ends."""
     cells = cell_features(grid)
     edges, directions = grid_edges(*np.asarray(grid).shape[:2])
     ends = np.hstack([cells[edges[:, 0]], cells[edges[:, 1]]]) if edge_features else None
@@ -85,13 +85,13 @@ def _graph_model(name: str, edge_features: bool) -> Model:
 
     def fit(model: Any, X: Grids, Y: Grids) -> Any:
         with warnings.catch_warnings():
-            # The rounds are limited on purpose; how many there were is told.
+            # The iterations are limited on purpose; the table has their number.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(graphs(X), [y.ravel() for y in Y])
 
     return Model(
         name,
-        lambda C: StructuralSVM(Graph(max_iterations=MAX_ITERATIONS), C=C, max_rounds=MAX_ROUNDS),
+        lambda C: StructuralSVM(Graph(max_iterations=MAX_ITERATIONS), C=C, max_iter=MAX_ITER),
         fit,
         lambda model, X: [np.asarray(y) for y in model.predict(graphs(X))],
     )
@@ -109,7 +109,7 @@ class Outcome(NamedTuple):
     whole: Share
     train: float
     certified: bool
-    rounds: int
+    iterations: int
     predicted: list[NDArray[np.int64]]
 
 
@@ -141,11 +141,11 @@ def measure(
         pooled_share(whole, np.ones(len(whole))),
         accuracy(model.predict(fitted, X), Y),
         bool(fitted.certified_),
-        int(fitted.n_rounds_),
+        int(fitted.n_iter_),
         predicted,
     )
     shown = pooled_share(outcome.right, outcome.sizes).percent()
-    say(f"{model.name}: C = {C:g}, {shown} % of the test cells right, {outcome.rounds} rounds")
+    say(f"{model.name}: C = {C:g}, {shown} % of the test cells right, {outcome.iterations} iterations")
     return outcome
 
 
@@ -168,17 +168,17 @@ def result_table(outcomes: Sequence[Outcome]) -> Table:
                 one.whole.percent(),
                 f"{100 * one.train:.1f}",
                 "yes" if one.certified else "no",
-                one.rounds,
+                one.iterations,
             ]
         )
     rows.append(["PyStruct, cut short, by direction", None, f"{100 * PYSTRUCT:.1f}", None, None, None, None, 20])
-    columns = ["model", "C", "cells right %", "snake cells %", "whole grids %", "training %", "certified", "rounds"]
+    columns = ["model", "C", "cells right %", "snake cells %", "whole grids %", "training %", "certified", "iterations"]
     return Table(
         "Test accuracy ± standard error over grids",
         columns,
         rows,
         "Snake cells: those that are not background. C by held-out training grids. PyStruct was given only 50 training "
-        "grids and 20 rounds, so its figure is no rival. Certified: whether inference was exact and the gap proved.",
+        "grids and 20 iterations, so its figure does not compare. Certified: exact inference and a proved gap.",
     )
 
 
@@ -236,10 +236,10 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     outcomes = [measure(model, train, test, steps.done, quick) for model in models]
     differs = [
         "No published table has these models; the figure of PyStruct is that of a run cut short.",
-        "Node features are the colours of the 3 × 3 cells around; edge features are those of both ends, with weights "
+        "Node features are the colors of the 3 × 3 cells around; edge features are those of both ends, with weights "
         "of their own for each direction.",
         "Inference on grids is belief propagation where elimination would need too large tables, and training is cut "
-        f"off after {MAX_ROUNDS} rounds.",
+        f"off after {MAX_ITER} iterations.",
     ]
     return Findings(
         name="snakes",
@@ -252,7 +252,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         settings={
             "strengths": list(STRENGTHS),
             "held_out": N_HELD_OUT,
-            "max_rounds": MAX_ROUNDS,
+            "max_iter": MAX_ITER,
             "max_iterations": MAX_ITERATIONS,
             "chosen": {one.name: one.C for one in outcomes},
         },

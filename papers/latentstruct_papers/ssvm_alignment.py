@@ -245,7 +245,7 @@ def measure_learned(parts: Sequence[Pairs], rung: Rung, mode: str, cut: float, C
         measure(test, model.predict(test.X)),
         seconds,
         cut,
-        model.n_rounds_,
+        model.n_iter_,
         (float(first), float(further)),
         model.task_.substitution_matrix(model.coef_),
     )
@@ -259,7 +259,7 @@ def measure_all(parts: Sequence[Pairs], setting: Setting, say: Callable[[str], N
         cut = "" if one.cut is None else f", cut {one.cut:g} %"
         return (
             f"{one.model}, {one.mode}{cut}, {one.setting}: validation Q {percent(one.validation['Q'])} "
-            f"({one.seconds:.0f} s, {one.rounds} rounds)"
+            f"({one.seconds:.0f} s, {one.iterations} iterations)"
         )
 
     for mode in MODES:
@@ -349,7 +349,7 @@ def _summary(one: Measured) -> dict[str, Any]:
         "setting": one.setting,
         "n_weights": one.n_weights,
         "gaps": list(one.gaps),
-        "rounds": one.rounds,
+        "iterations": one.iterations,
         "seconds": one.seconds,
         **{f"validation {name}": float(scores.mean()) for name, scores in one.validation.items()},
         **{f"test {name}": float(scores.mean()) for name, scores in one.test.items()},

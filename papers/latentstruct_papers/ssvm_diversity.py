@@ -273,7 +273,7 @@ def _differences(quick: bool) -> list[str]:
         "A word is a feature by the share of candidates that hold it (11 thresholds); levels are tf-idf weights above "
         f"{LEVELS[1]} and {LEVELS[2]}. The paper refers to Yue & Joachims (2008) for richer features.",
         "Exact: most violated outputs and predictions by branch and bound; greedy, as in the paper, for comparison. "
-        "The fixed benefits are maximised exactly too.",
+        "The fixed benefits are maximized exactly too.",
         "Exploratory runs had printed test losses on a similar split before the settings were fixed, so that these "
         "were not chosen wholly without sight of test data.",
     ]

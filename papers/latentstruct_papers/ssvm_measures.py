@@ -150,7 +150,7 @@ class Trained(NamedTuple):
 def train_structural(X: Any, y: NDArray[np.bool_], held_out: Any, measure: str, strengths: Iterable[float]) -> Trained:
     """Train for a measure at rising strengths, each from the planes of the one before."""
     unit = suggest_C(measure, len(y), int(y.sum()))
-    # A small bundle: each round multiplies all its planes, which are as long as the vocabulary.
+    # A small bundle: each iteration multiplies all its planes, which are as long as the vocabulary.
     model = StructuralSVM(Measure(measure), solver=Bundle(tol=TOLERANCE, max_planes=MOST_PLANES), warm_start=True)
     scores: Scores = {}
     with warnings.catch_warnings(record=True) as caught:
@@ -233,7 +233,7 @@ class Study:
 
     @staticmethod
     def _at_edge(chosen: Setting, settings: list[Setting]) -> bool:
-        """Tell whether a further strength, or a larger cost factor, might have been better."""
+        """Return whether a further strength, or a larger cost factor, might have been better."""
         strengths = [setting[0] for setting in settings]
         largest = max(setting[-1] for setting in settings)
         return chosen[0] in (min(strengths), max(strengths)) or chosen[-1] == largest
@@ -332,12 +332,12 @@ def choice_table(results: Results, study: Study) -> Table:
             found = [m for m in results.measured if (m.method, m.measure) == (method, measure)]
             middle = float(np.median([m.setting[0] for m in found]))
             rows.append([method, shown, middle, sum(m.at_edge for m in found), len(found)])
-    told = "; ".join(
+    reported = "; ".join(
         f"{method}: {study.n_unconverged[method]} of {study.n_trained[method]} trainings stopped early"
         for method in METHODS
     )
     columns = ["method", "measure", "median C", "at an end of a grid", "problems"]
-    return Table("Chosen strengths", columns, rows, f"{_CHOICE_NOTE} {told}.")
+    return Table("Chosen strengths", columns, rows, f"{_CHOICE_NOTE} {reported}.")
 
 
 def gain_plot(results: Results) -> "Callable[[Axes], None]":
@@ -386,8 +386,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     for problem in problems:
         found = list(study.run(problem))
         measured += found
-        told = ", ".join(f"{m.method} {MEASURES[m.measure]} {100 * m.test:.2f}" for m in found)
-        steps.done(f"{problem.group} {problem.name}, {found[0].n_positive} positives: {told}")
+        reported = ", ".join(f"{m.method} {MEASURES[m.measure]} {100 * m.test:.2f}" for m in found)
+        steps.done(f"{problem.group} {problem.name}, {found[0].n_positive} positives: {reported}")
     results = Results(measured)
     counts = ", ".join(f"{sum(p.group == group for p in problems)} of {group}" for group in results.groups)
     return Findings(
@@ -436,7 +436,7 @@ def _differences(quick: bool) -> list[str]:
         f"Reuters: topics with at least {FEWEST_POSITIVES} training stories, weighted words as the file has them.",
         "Both methods choose C, and the SVM also the factor j of the cost of positives, by stratified cross-validation "
         "on the training rows with the measure they are judged by; the paper does not state grids and folds.",
-        "The SVM is scikit-learn's LinearSVC with the hinge loss; both methods regularise the bias. The structural SVM "
+        "The SVM is scikit-learn's LinearSVC with the hinge loss; both methods regularize the bias. The structural SVM "
         f"is trained to a certified relative gap of {TOLERANCE:g}.",
     ]
     return [*differences, "Quick: few problems, small grids, two folds, an eighth of adult."] if quick else differences

@@ -66,7 +66,7 @@ class Setting(NamedTuple):
         What is compared, beside the counts.
     tol : float
         Relative gap to which models are trained.
-    max_rounds : int
+    max_iter : int
         Limit of training.
     """
 
@@ -74,18 +74,18 @@ class Setting(NamedTuple):
     most: tuple[int, int, int]
     parsers: tuple[Parser, ...]
     tol: float
-    max_rounds: int
+    max_iter: int
 
 
 FULL = Setting(
-    25, (1000, 250, 500), (HAMMING, F1_LOSS, LIKELIHOOD, SPANS, SPANS_LIKELIHOOD, SPLIT), tol=0.02, max_rounds=60
+    25, (1000, 250, 500), (HAMMING, F1_LOSS, LIKELIHOOD, SPANS, SPANS_LIKELIHOOD, SPLIT), tol=0.02, max_iter=60
 )
 QUICK = Setting(
     15,
     (400, 100, 200),
     tuple(parser._replace(strengths=(parser.strengths[1],)) for parser in (HAMMING, F1_LOSS, LIKELIHOOD, SPANS)),
     tol=0.05,
-    max_rounds=30,
+    max_iter=30,
 )
 
 
@@ -104,7 +104,7 @@ class Fitted:
     C: float | None
     validation: float
     seconds: float
-    rounds: int
+    iterations: int
     predicted: list[Tree]
 
 
@@ -154,9 +154,9 @@ def parse_by_counts(train: Part, X: Sequence[Any]) -> list[Prediction]:
 
 def fit(parser: Parser, C: float, train: Part, setting: Setting) -> Any:
     """Train one model."""
-    model = parser.estimator(task_of(parser), C=C, tol=setting.tol, max_rounds=setting.max_rounds)
+    model = parser.estimator(task_of(parser), C=C, tol=setting.tol, max_iter=setting.max_iter)
     with warnings.catch_warnings():
-        # Rounds are limited on purpose; the table tells how many there were.
+        # Iterations are limited on purpose; the table tells how many there were.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(train.X, train.Y)
 
@@ -171,7 +171,7 @@ def try_strengths(parser: Parser, parts: Sequence[Part], setting: Setting, say: 
         seconds = time.process_time() - began
         f1 = parse_scores(validation.Y, model.predict(validation.X)).f1
         say(f"{parser.name}, C = {C:g}: F1 {100 * f1:.2f} on validation, {seconds:.0f} s of training")
-        found.append(Fitted(parser, C, f1, seconds, model.n_rounds_, model.predict(test.X)))
+        found.append(Fitted(parser, C, f1, seconds, model.n_iter_, model.predict(test.X)))
     return found
 
 
@@ -224,12 +224,12 @@ def score_table(tested: Sequence[Tested], n_failed: int) -> Table:
     rows: list[list[Any]] = []
     for one in tested:
         scores, fitted = one.scores, one.fitted
-        shares = (scores.precision, scores.recall, scores.f1, scores.unlabelled.f1, scores.complete_match)
+        shares = (scores.precision, scores.recall, scores.f1, scores.unlabeled.f1, scores.complete_match)
         strength = None if fitted.C is None else f"{fitted.C:g}"
         rows.append(
             [fitted.parser.name, strength, *(f"{100 * share:.2f}" for share in shares), f"{scores.crossing:.2f}"]
         )
-    columns = ["model", "C", "precision", "recall", "F1", "unlabelled F1", "wholly right", "crossing"]
+    columns = ["model", "C", "precision", "recall", "F1", "unlabeled F1", "wholly right", "crossing"]
     return Table(
         "Test sentences",
         columns,
@@ -272,12 +272,12 @@ def strength_table(fitted: Sequence[Fitted]) -> Table:
             one.parser.name,
             None if one.C is None else f"{one.C:g}",
             f"{100 * one.validation:.2f}",
-            one.rounds or None,
-            f"{one.seconds:.1f}" if one.rounds else None,
+            one.iterations or None,
+            f"{one.seconds:.1f}" if one.iterations else None,
         ]
         for one in fitted
     ]
-    return Table("Validation", ["model", "C", "F1", "rounds", "CPU seconds"], rows)
+    return Table("Validation", ["model", "C", "F1", "iterations", "CPU seconds"], rows)
 
 
 def length_plot(tested: Sequence[Tested], lengths: Vector) -> "Callable[[Axes], None]":
@@ -289,7 +289,7 @@ def length_plot(tested: Sequence[Tested], lengths: Vector) -> "Callable[[Axes], 
         for one in tested:
             values = [100 * f1_of(one.counts[inside].sum(axis=0)) for _, inside in shown]
             axes.plot([text for text, _ in shown], values, marker="o", label=one.fitted.parser.name)
-        axes.set(xlabel="words of the sentence", ylabel="labelled F1 in %")
+        axes.set(xlabel="words of the sentence", ylabel="labeled F1 in %")
         axes.legend(fontsize=8)
 
     return draw

@@ -61,13 +61,13 @@ def table(tmp_path):
     X = rng.normal(size=(60, 2)) * 0.3 + np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]])[y]
     lines = [f"{a:.4f},{['red', 'green', 'blue'][k]},{b:.4f}" for (a, b), k in zip(X, y, strict=True)]
     path = tmp_path / "train.csv"
-    path.write_text("\n".join(["width,colour,height", *lines]) + "\n")
+    path.write_text("\n".join(["width,color,height", *lines]) + "\n")
     return path
 
 
 @pytest.fixture
 def class_model(table, tmp_path):
-    run("train", "classes", table, "--label", "colour", "-o", tmp_path / "classes", "--quiet")
+    run("train", "classes", table, "--label", "color", "-o", tmp_path / "classes", "--quiet")
     return tmp_path / "classes"
 
 
@@ -93,11 +93,11 @@ def test_help_is_answered_without_heavy_imports():
     )
     trainings = [["train", name, "--help"] for name in KINDS]
     others = [[name, "--help"] for name in ("predict", "evaluate", "info", "reproduce", "demo")]
-    asked = [["--help"], ["--version"], ["reproduce", "--list"], *trainings, *others]
-    args = [sys.executable, "-c", code, json.dumps(asked)]
+    requested = [["--help"], ["--version"], ["reproduce", "--list"], *trainings, *others]
+    args = [sys.executable, "-c", code, json.dumps(requested)]
     shown = subprocess.run(args, capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown[-1] == "[]"
-    assert sum("Usage: latentstruct" in line for line in shown) == len(asked) - 2
+    assert sum("Usage: latentstruct" in line for line in shown) == len(requested) - 2
 
 
 def test_version():
@@ -121,7 +121,7 @@ def test_chain_from_training_to_evaluation(model, chains, tmp_path):
     assert (result["n_examples"], result["n_tokens"], result["n_labels"]) == (30, 180, 4)
     assert result["n_weights"] == result["n_features"] * 4 + 16
     assert result["seconds"] > 0
-    assert result["rounds"] > 0
+    assert result["iterations"] > 0
     assert result["oracle_calls"] > 0
     if model != "perceptron":
         assert result["certified"]
@@ -161,7 +161,7 @@ def test_texts_for_people(chain_model, chains, class_model, table):
 
 
 @pytest.mark.parametrize(("model", "estimator"), [("crf", "HiddenCRF"), ("svm", "MarginalSSVM")])
-def test_half_labelled_chains(model, estimator, tmp_path):
+def test_half_labeled_chains(model, estimator, tmp_path):
     rng = np.random.default_rng(1)
     half = [[(a, b, "?" if rng.random() < 0.5 else c) for a, b, c in one] for one in sentences(30)]
     train = write_columns(tmp_path / "half.txt", half)
@@ -181,7 +181,7 @@ def test_half_labelled_chains(model, estimator, tmp_path):
     assert "?" not in predicted
 
 
-def test_half_labelled_chains_that_make_no_sense(chains, tmp_path):
+def test_half_labeled_chains_that_make_no_sense(chains, tmp_path):
     out = ("-o", tmp_path / "model")
     assert "--unknown must be a label of" in fail("train", "chain", chains, "--unknown", "?", *out)
     nothing = write_columns(tmp_path / "nothing.txt", [[("a", "DT", "?"), ("b", "NN", "?")]])
@@ -192,8 +192,8 @@ def test_half_labelled_chains_that_make_no_sense(chains, tmp_path):
     assert "--rescaling must be left out if labels" in fail("train", "chain", chains, *slack, *out)
     assert not (tmp_path / "model").exists()
     run("train", "chain", chains, "--unknown", "O", *out, "--quiet")
-    unlabelled = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
-    assert "expected some labels" in fail("evaluate", tmp_path / "model", unlabelled)
+    unlabeled = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
+    assert "expected some labels" in fail("evaluate", tmp_path / "model", unlabeled)
 
 
 def test_predict_takes_chains_with_and_without_labels(chain_model, tmp_path):
@@ -281,7 +281,7 @@ def test_validation(chains, tmp_path):
 
 def test_classes_from_a_table(table, tmp_path):
     out = tmp_path / "model"
-    args = ("train", "classes", table, "--label", "colour", "-o", out, "--valid", table, "--json")
+    args = ("train", "classes", table, "--label", "color", "-o", out, "--valid", table, "--json")
     result = json.loads(run(*args).stdout)
     assert (result["n_examples"], result["n_features"], result["n_labels"]) == (60, 2, 3)
     assert result["valid"]["accuracy"] == 1.0
@@ -298,7 +298,7 @@ def test_classes_from_a_table(table, tmp_path):
 
 def test_confusions_are_counted(class_model, tmp_path):
     data = tmp_path / "test.csv"
-    data.write_text("width,colour,height\n0,red,0\n2,red,0\n2,red,0\n0,red,2\n2,green,0\n")
+    data.write_text("width,color,height\n0,red,0\n2,red,0\n2,red,0\n0,red,2\n2,green,0\n")
     scores = json.loads(run("evaluate", class_model, data, "--json").stdout)
     red = scores["classes"][2]
     assert scores["accuracy"] == pytest.approx(0.4)
@@ -316,7 +316,7 @@ def test_tables_are_read_by_name(class_model, tmp_path):
     assert f"{data}, line 3: expected a finite number in column 'width'" in fail("predict", class_model, data)
     data.write_text("height,width\nhigh,2\n2,0\n")
     assert f"{data}, column 'height': expected numbers" in fail("predict", class_model, data)
-    assert "'colour'" in fail("evaluate", class_model, data)
+    assert "'color'" in fail("evaluate", class_model, data)
     assert "No such file" in fail("predict", class_model, tmp_path / "none.csv")
 
 
@@ -381,17 +381,17 @@ def test_live_table_on_a_terminal(chains, tmp_path):
 
 
 def test_early_stop_is_one_warning_line(chains, tmp_path):
-    result = run("train", "chain", chains, "-o", tmp_path / "model", "--max-rounds", 2)
+    result = run("train", "chain", chains, "-o", tmp_path / "model", "--max-iter", 2)
     warned = [line for line in result.stderr.splitlines() if line.lower().startswith("warning")]
     assert "Warning:" not in result.stderr
     assert len(warned) == 1
-    assert warned[0].startswith("warning: training stopped early (max_rounds) after 2")
+    assert warned[0].startswith("warning: training stopped early (max_iter) after 2")
     assert warned[0].endswith("C.")
 
 
 def test_no_bound_is_null(chains, tmp_path):
     args = ("train", "chain", chains, "-o", tmp_path / "model", "--model", "svm", "--solver", "subgradient")
-    result = json.loads(run(*args, "--max-rounds", 3, "--quiet", "--json").stdout)
+    result = json.loads(run(*args, "--max-iter", 3, "--quiet", "--json").stdout)
     assert result["lower_bound"] is None
     assert result["relative_gap"] is None
     assert "lower bound   –" in run("info", tmp_path / "model").stdout
@@ -438,7 +438,7 @@ def test_models_are_replaced(chain_model, chains):
         (["--model", "crf", "--rescaling", "slack"], "--rescaling must be left out for --model"),
         (["-C", "0"], "error: -C must be"),
         (["--tol", "-1"], "error: --tol must be"),
-        (["--max-rounds", "0"], "error: --max-rounds must be"),
+        (["--max-iter", "0"], "error: --max-iter must be"),
         (["--max-seconds", "0"], "error: --max-seconds must be"),
         (["--window", "-1"], "window"),
         (["--min-count", "1000"], "180"),
@@ -561,7 +561,7 @@ def test_interrupted_training_is_saved(tmp_path):
     assert "Traceback" not in shown
     result = json.loads(text)
     assert result["stop_reason"] == "interrupted"
-    assert result["rounds"] >= 1
+    assert result["iterations"] >= 1
     model = load(out)
     assert model.stop_reason_ == "interrupted"
     # Every token is wrong at w = 0, and the best weights so far are never worse than that.

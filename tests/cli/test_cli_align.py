@@ -199,7 +199,7 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
     assert "a writable path" in fail("predict", model, train, "-o", tmp_path / "none" / "out.fa")
 
 
-@pytest.mark.parametrize(("field", "value"), [("tracks", ["colour"]), ("tracks", 3), ("kind", "rank")])
+@pytest.mark.parametrize(("field", "value"), [("tracks", ["color"]), ("tracks", 3), ("kind", "rank")])
 def test_damaged_record(field, value, model, train):
     settings = model / "model.json"
     content = json.loads(settings.read_text())
@@ -212,7 +212,7 @@ def test_damaged_record(field, value, model, train):
 def test_interrupted_training_is_saved(tmp_path):
     data, out = write_pairs(tmp_path / "pairs.fa", 20, length=30, changed=0.6), tmp_path / "model"
     args = ("train", "align", data, "-C", 100, "--tol", 1e-9, "-o", out, "--json")
-    result = run_interrupted(*args, at=lambda line: line.round == 1)
+    result = run_interrupted(*args, at=lambda line: line.iteration == 1)
     assert f"interrupted: saving the best weights so far to {out}" in result.stderr
     assert json.loads(result.stdout)["stop_reason"] == load(out).stop_reason_ == "interrupted"
     assert (out / "matrix.txt").exists()

@@ -45,7 +45,7 @@ def complete(line):
         ("latentstruct tr", ["train"]),
         ("latentstruct train ", list(KINDS)),
         ("latentstruct train c", [name for name in KINDS if name.startswith("c")]),
-        ("latentstruct train chain data.txt --max-", ["--max-rounds", "--max-seconds"]),
+        ("latentstruct train chain data.txt --max-", ["--max-iter", "--max-seconds"]),
         ("latentstruct train chain --solver ", list(get_args(SolverName))),
         ("latentstruct train chain --model=p", ["perceptron"]),
         ("latentstruct train graph --model h", ["hidden-crf"]),

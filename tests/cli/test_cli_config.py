@@ -18,7 +18,7 @@ from latentstruct.cli.config import format_value, read_options, suggest
 from latentstruct.cli.grammar import describe_commands
 
 TEXT = "the D\ndog N\nbarks V\n\na D\ncat N\nsleeps V\n\n"
-QUICK = 'max-rounds = 3\nquiet = true\njson = true\noutput = "model"\n'
+QUICK = 'max-iter = 3\nquiet = true\njson = true\noutput = "model"\n'
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def model_settings(folder="model"):
 def test_a_file_says_everything_options_and_arguments_can(folder):
     config = write(QUICK + 'data = "train.txt"\nC = 2\nmodel = "svm"\nshape = false\ncolumns = 0\nmin_count = 1\n')
     result = train("--config", config)
-    assert (result["estimator"], result["rounds"]) == ("StructuralSVM", 3)
+    assert (result["estimator"], result["iterations"]) == ("StructuralSVM", 3)
     settings = json.dumps(model_settings())
     assert '"C": 2.0' in settings
     assert '"shape": false' in settings
@@ -59,10 +59,10 @@ def test_the_command_line_wins_over_the_file(folder):
 
 def test_a_file_serves_several_commands_and_the_longest_name_wins(folder):
     config = write(
-        '[train]\noutput = "model"\nmax-rounds = 5\nquiet = true\n[train.chain]\nmax-rounds = 2\njson = true\n'
+        '[train]\noutput = "model"\nmax-iter = 5\nquiet = true\n[train.chain]\nmax-iter = 2\njson = true\n'
         '[train.motif]\nwidth = 7\n[predict]\nmodel = "model"\noutput = "out.txt"\n[evaluate]\njson = true\n'
     )
-    assert train("train.txt", "--config", config)["rounds"] == 2
+    assert train("train.txt", "--config", config)["iterations"] == 2
     run("predict", "model", "train.txt", "--config", config)
     assert Path("out.txt").read_text().startswith("the\tD\tD") or Path("out.txt").read_text().startswith("the D D")
     scores = json.loads(run("evaluate", "model", "train.txt", "--config", config).stdout)
@@ -119,8 +119,8 @@ def values(text, *words):
         ("min-count = 0", "expected an integer of at least 1.*got min-count = 0"),
         ("model = 'crff'", "expected one of svm, crf, perceptron.*Did you mean crf"),
         ("model = 3", "expected one of svm, crf, perceptron.*got model = 3"),
-        ("window 3", "expected lines such as max-rounds ="),
-        ("window = 1\nwindow = 2", "expected lines such as max-rounds ="),
+        ("window 3", "expected lines such as max-iter ="),
+        ("window = 1\nwindow = 2", "expected lines such as max-iter ="),
     ],
 )
 def test_mistakes_in_files_are_told(text, message, folder):
@@ -149,7 +149,7 @@ def test_every_command_reads_a_file(folder):
 def test_a_saved_run_can_be_repeated(folder):
     first = train(
         "half.txt", "--save-config", "run.toml", "--model", "svm", "-C", 0.3, "--no-shape", "--unknown", "?",
-        "--max-rounds", 4, "--columns", "0", "-q", "--json", "-o", "model"
+        "--max-iter", 4, "--columns", "0", "-q", "--json", "-o", "model"
     )  # fmt: skip
     weights = weights_file("model").read_bytes()
     again = train("--config", "run.toml", "-o", "model2")
@@ -175,7 +175,7 @@ def test_options_are_saved_only_where_that_loses_nothing(folder):
     assert Path("train.txt").read_text() == TEXT
 
 
-class Colour(Enum):
+class Color(Enum):
     red = "rot"
 
 
@@ -192,20 +192,20 @@ def test_values_are_written_as_toml_reads_them(value):
 
 def test_names_and_choices_are_written_as_text():
     assert format_value(Path("a b") / "c") == '"a b/c"'
-    assert format_value(Colour.red) == '"rot"'
+    assert format_value(Color.red) == '"rot"'
     assert format_value(("a", 1)) == '["a", 1]'
 
 
 def test_names_that_no_file_can_hold_are_refused(folder):
     name = b"train\xff.txt".decode(errors="surrogateescape")
     Path(name).write_text(TEXT)
-    line = fail("train", "chain", name, "-q", "--max-rounds", "1", "--save-config", "run.toml")
+    line = fail("train", "chain", name, "-q", "--max-iter", "1", "--save-config", "run.toml")
     assert "--save-config must be left out if a" in line
 
 
 def test_the_nearest_name_is_suggested():
-    assert suggest("max-round", ["max-rounds", "window"]) == "Did you mean max-rounds?"
-    assert suggest("zzz", ["max-rounds"]) is None
+    assert suggest("max-iteration", ["max-iter", "window"]) == "Did you mean max-iter?"
+    assert suggest("zzz", ["max-iter"]) is None
 
 
 def test_keys_are_unique_in_every_command():
@@ -225,7 +225,7 @@ def test_no_other_file_is_lost_to_saved_options(tmp_path):
     run("tasks", "chain", "--save-config", saved)
 
 
-@pytest.mark.parametrize("text", ["seed = " + "9" * 5000, "seed = " + "[" * 5000, "max-rounds = 5\nmax_rounds = 7"])
+@pytest.mark.parametrize("text", ["seed = " + "9" * 5000, "seed = " + "[" * 5000, "max-iter = 5\nmax_iter = 7"])
 def test_files_that_only_look_like_options(text, tmp_path):
     file = tmp_path / "c.toml"
     file.write_text(text)

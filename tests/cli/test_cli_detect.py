@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.kinds.detect.command import choose_cache
 from latentstruct.cli.registry import KINDS
@@ -184,7 +185,7 @@ def test_archives_single_images_and_a_second_time(model, test_data, tmp_path):
 )
 def test_models(options, estimator, loss, data, test_data, tmp_path):
     valid = ("--valid", test_data[0], "--valid-labels", test_data[1])
-    result = json.loads(run(*train(data, tmp_path, *options, *valid, "--max-rounds", 3, "--json")).stdout)
+    result = json.loads(run(*train(data, tmp_path, *options, *valid, "--max-iter", 3, "--json")).stdout)
     assert (result["estimator"], result["n_examples"], result["n_labels"]) == (estimator, 16, 2)
     assert result["valid"]["accuracy"] >= 0.8
     assert load(tmp_path / "model").task_.latent_loss == loss
@@ -236,7 +237,7 @@ def test_every_format_of_labels_says_the_same(model, data, test_data, tmp_path):
         assert {**found, "labels": str(labels)} == expected
     for k, other in enumerate((voc_folder(tmp_path / "train", read_rows(data[1])), data[1])):
         (tmp_path / str(k)).mkdir()
-        run(*train((data[0], other), tmp_path / str(k), "--max-rounds", 2))
+        run(*train((data[0], other), tmp_path / str(k), "--max-iter", 2))
     first, second = (load(tmp_path / str(k) / "model").coef_ for k in range(2))
     np.testing.assert_array_equal(first, second)
 
@@ -286,7 +287,7 @@ def test_features_are_kept_where_asked(data, tmp_path, monkeypatch):
     from latentstruct.features.boxes import BoxFeatures
 
     args = ("train", "detect", data[0], data[1], "-o", tmp_path / "model", "--quiet", "--boxes", 60)
-    limits = ("--max-rounds", 1)
+    limits = ("--max-iter", 1)
     run(*args, *limits, "--cache", tmp_path / "kept")
     assert len(list((tmp_path / "kept").rglob("*.*"))) == 16
     first = load(tmp_path / "model").coef_
@@ -304,8 +305,8 @@ def test_features_are_kept_where_asked(data, tmp_path, monkeypatch):
 
 
 def test_place_of_the_cache(monkeypatch, tmp_path):
-    for told in ("relative", ""):
-        monkeypatch.setenv("XDG_CACHE_HOME", told)
+    for reported in ("relative", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", reported)
         monkeypatch.setenv("HOME", str(tmp_path))
         assert choose_cache(None, no_cache=False) == tmp_path / ".cache" / "latentstruct" / "boxes"
     assert choose_cache(None, no_cache=True) is None
@@ -315,7 +316,7 @@ def test_training_goes_on_where_no_cache_can_be_made(data, tmp_path, monkeypatch
     (tmp_path / "file").write_text("mine")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     args = ("train", "detect", data[0], data[1], "-o", tmp_path / "model", "--boxes", 60)
-    result = run(*args, "--max-rounds", 1)
+    result = run(*args, "--max-iter", 1)
     assert "features are not stored for the next training: " in result.stderr
     assert "--cache must be a folder" in result.stderr
 
@@ -377,7 +378,7 @@ def test_one_bad_image_stops_the_work(spoil, copied, tmp_path, untrained):
 @pytest.mark.parametrize("spoil", BAD)
 def test_one_bad_image_is_left_out(spoil, copied, model, tmp_path):
     spoil(*copied)
-    result = run(*train(copied, tmp_path, "--skip-bad", "--max-rounds", 1, "--json"))
+    result = run(*train(copied, tmp_path, "--skip-bad", "--max-iter", 1, "--json"))
     assert f"left out: {copied[0] if spoil in (spoil_image, remove_label) else copied[1]}" in result.stderr
     assert "p3.png" in result.stderr
     assert json.loads(result.stdout)["n_examples"] == 15
@@ -446,7 +447,7 @@ def test_tables_of_other_programs(data, tmp_path):
     rows = [f'"{row[0]}","{row[1]}"' for row in read_rows(data[1])]
     labels = tmp_path / "labels.csv"
     labels.write_bytes("\r\n".join(["\ufefffile,label", *rows, ""]).encode())
-    result = run(*train((data[0], labels), tmp_path, "--max-rounds", 1, "--json"))
+    result = run(*train((data[0], labels), tmp_path, "--max-iter", 1, "--json"))
     assert json.loads(result.stdout)["n_examples"] == 16
 
 
@@ -456,11 +457,11 @@ def test_labels_that_may_be_misspelt_are_told_of(wrong, data, tmp_path):
     rows[1][1] = wrong
     labels = write_table(tmp_path / "l.csv", rows)
     options = [option for option in OPTIONS if option != "--quiet"]
-    told = run("train", "detect", data[0], labels, "-o", tmp_path / "m", *options, "--max-rounds", 1).stderr
-    assert f"of 3 labels: {wrong} 1, diamond 7, cross 8" in told
-    assert told.count("misspelled?") == 1
-    assert f"the label '{wrong}' for 1 image and 'diamond' for 7" in told
-    result = run("train", "detect", *data, "-o", tmp_path / "m", *OPTIONS, "--max-rounds", 1)
+    reported = run("train", "detect", data[0], labels, "-o", tmp_path / "m", *options, "--max-iter", 1).stderr
+    assert f"of 3 labels: {wrong} 1, diamond 7, cross 8" in reported
+    assert reported.count("misspelled?") == 1
+    assert f"the label '{wrong}' for 1 image and 'diamond' for 7" in reported
+    result = run("train", "detect", *data, "-o", tmp_path / "m", *OPTIONS, "--max-iter", 1)
     assert "misspelled" not in result.stderr
 
 
@@ -597,9 +598,9 @@ def test_colors_and_captions():
 
 def test_pictures_of_what_cannot_be_drawn():
     image = np.zeros((10, 10, 3), np.uint8)
-    with pytest.raises(InputError, match="`image` must be uint8"):
+    with raises("image", got="float64 of shape (10, 10, 3)", expected="uint8 of shape (height, width, 3)"):
         draw_boxes(image.astype(float), [[0, 0, 5, 5]])
-    with pytest.raises(InputError, match="captions"):
+    with raises("captions", got="2 captions", expected="a sequence of 1 captions"):
         draw_boxes(image, [[0, 0, 5, 5]], ["a", "b"])
 
 

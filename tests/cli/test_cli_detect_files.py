@@ -26,7 +26,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "model"
-    run("train", "detect", data[0], data[1], "-o", folder, *OPTIONS, "--max-rounds", 2)
+    run("train", "detect", data[0], data[1], "-o", folder, *OPTIONS, "--max-iter", 2)
     return folder
 
 
@@ -44,7 +44,7 @@ def some_of(images, folder, *numbers):
 
 @contextmanager
 def interrupted_after(n, monkeypatch):
-    """Let Ctrl-C come when so many pictures are drawn."""
+    """Send Ctrl-C when a number of pictures are drawn."""
     drawn, draw = [], detect.draw_finding
 
     def drawing(*args):
@@ -167,14 +167,14 @@ def with_others(request, data, tmp_path):
     return pack(images, tmp_path / "images.zip"), labels
 
 
-def test_labelled_images_of_other_types_are_bad(with_others, data, model, tmp_path):
+def test_labeled_images_of_other_types_are_bad(with_others, data, model, tmp_path):
     images, labels = with_others
     for table in (labels, data[1]):
         shown = run(*train((images, table), tmp_path), code=2).stderr
         assert NOT_READ in shown
         assert (f"{labels}:" in shown) == (table == labels)
         assert "--skip-bad" in shown.splitlines()[-1]
-        result = run(*train((images, table), tmp_path, "--skip-bad", "--max-rounds", 1, "--json"))
+        result = run(*train((images, table), tmp_path, "--skip-bad", "--max-iter", 1, "--json"))
         assert result.stderr.startswith("left out: ")
         assert NOT_READ in result.stderr
         assert json.loads(result.stdout)["n_examples"] == 10
@@ -209,12 +209,12 @@ def test_several_images_of_other_types(data, model, tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [("-C", 0), ("-C", "nan"), ("-C", "inf"), ("--tol", "nan"), ("--tol", 0), ("--max-rounds", 0),
+    [("-C", 0), ("-C", "nan"), ("-C", "inf"), ("--tol", "nan"), ("--tol", 0), ("--max-iter", 0),
      ("--max-seconds", -1), ("--max-seconds", "nan")],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["detect", "segment", "rank", "coreference"])
 def test_numbers_are_checked_before_anything_is_read(kind, options, tmp_path):
-    # What is to be read is not there, which would be told otherwise.
+    # What is to be read is missing, which would give another error.
     files = [tmp_path / "none", *{"detect": ["none"], "segment": ["none"]}.get(kind, [])]
     message = fail("train", kind, *files, "-o", tmp_path / "model", *options)
     assert f"{options[0]} must be a" in message

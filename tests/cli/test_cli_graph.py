@@ -12,7 +12,7 @@ LABELS = ["cat", "dog", "owl"]
 
 
 def make_graph(rng, size=6, unknown=0.0, topic=False, named=True):
-    """A chain of nodes whose neighbours mostly share their label, which the features show with noise."""
+    """A chain of nodes whose neighbors mostly share their label, which the features show with noise."""
     labels = [int(rng.integers(3))]
     for _ in range(size - 1):
         labels.append(labels[-1] if rng.random() < 0.8 else int(rng.integers(3)))
@@ -113,10 +113,10 @@ def test_texts_for_people(train, tmp_path):
     assert "read 30 graphs, 180 nodes and 150 edges" in shown.stderr
     assert "valid accuracy" in shown.stdout
     assert "with known labels" in run("evaluate", out, test).stdout
-    told = run("info", out).stdout
-    assert "seen=cat" in told
-    assert "edge (node – node)" in told
-    assert "cat, dog, owl" in told
+    reported = run("info", out).stdout
+    assert "seen=cat" in reported
+    assert "edge (node – node)" in reported
+    assert "cat, dog, owl" in reported
 
 
 def test_predictions_are_those_of_the_model(train, tmp_path):
@@ -161,9 +161,9 @@ def test_weights_of_each_node_and_edge(tmp_path, train):
     run("train", "graph", train, "--unshared", "-o", own, "--quiet")
     sizes = [json.loads(run("info", one, "--json").stdout)["n_weights"] for one in (shared, own)]
     assert sizes == [5 * 3 + 9, 6 * 5 * 3 + 5 * 9]
-    told = json.loads(run("info", own, "--json").stdout)
-    assert told["weights"][0]["type"].startswith("node ")
-    assert told["edge_weights"][0]["type"].startswith("node ")
+    reported = json.loads(run("info", own, "--json").stdout)
+    assert reported["weights"][0]["type"].startswith("node ")
+    assert reported["edge_weights"][0]["type"].startswith("node ")
     short = write_data(tmp_path / "short.jsonl", 2, size=4)
     assert f"{short}, graph 0: " in fail("predict", own, short)
 
@@ -186,7 +186,7 @@ def test_numbers_as_labels(tmp_path):
 
 def test_a_type_without_labels_is_warned_of(tmp_path):
     data = write_data(tmp_path / "topics.jsonl", 5, topic=True)
-    args = ("train", "graph", data, "--max-rounds", 2, "-o", tmp_path / "model", "--quiet")
+    args = ("train", "graph", data, "--max-iter", 2, "-o", tmp_path / "model", "--quiet")
     warned = run(*args).stderr
     assert f"warning: all nodes of the type 'topic' of {data} are unlabeled" in warned
     assert "--hidden topic=K" in warned
@@ -197,10 +197,10 @@ def test_many_labels_are_cut_visibly(tmp_path):
     data, out = tmp_path / "many.jsonl", tmp_path / "model"
     nodes = [{"features": {f"f{k}": 1}, "label": k} for k in range(31)]
     data.write_text(json.dumps({"nodes": nodes}) + "\n")
-    run("train", "graph", data, "--max-rounds", 2, "-o", out, "--quiet")
+    run("train", "graph", data, "--max-iter", 2, "-o", out, "--quiet")
     assert "29, …" in " ".join(run("info", out).stdout.split())
     data.write_text(json.dumps({"nodes": nodes[:30]}) + "\n")
-    run("train", "graph", data, "--max-rounds", 2, "-o", out, "--quiet")
+    run("train", "graph", data, "--max-iter", 2, "-o", out, "--quiet")
     assert "…" not in run("info", out).stdout
 
 
@@ -211,7 +211,7 @@ def test_loopy_graphs_train(tmp_path):
         graph["edges"] += [[k, k + 3] for k in range(5)]
     data, out = tmp_path / "loops.jsonl", tmp_path / "model"
     data.write_text("".join(json.dumps(graph) + "\n" for graph in graphs))
-    limits = ("--max-entries", 9, "--max-rounds", 5)
+    limits = ("--max-entries", 9, "--max-iter", 5)
     result = json.loads(run("train", "graph", data, *limits, "-o", out, "--quiet", "--json").stdout)
     assert not result["certified"]
     estimates = "belief propagation (not exact) for 5 of 5 graphs, whose width is too large"
@@ -300,7 +300,7 @@ def test_data_that_do_not_fit_the_model(train, tmp_path):
 )
 def test_damaged_record(field, value, train, tmp_path):
     out = tmp_path / "model"
-    run("train", "graph", train, "--max-rounds", 1, "-o", out, "--quiet")
+    run("train", "graph", train, "--max-iter", 1, "-o", out, "--quiet")
     content = json.loads((out / "model.json").read_text())
     content["extra"][field] = value
     (out / "model.json").write_text(json.dumps(content))
@@ -310,7 +310,7 @@ def test_damaged_record(field, value, train, tmp_path):
 
 def test_features_of_another_model(train, tmp_path):
     out = tmp_path / "model"
-    run("train", "graph", train, "--max-rounds", 1, "-o", out, "--quiet")
+    run("train", "graph", train, "--max-iter", 1, "-o", out, "--quiet")
     content = json.loads((out / "model.json").read_text())
     content["extra"]["features"]["nodes"] |= {"names": ["noise"], "width": 1}
     (out / "model.json").write_text(json.dumps(content))

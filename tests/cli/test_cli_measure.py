@@ -52,7 +52,7 @@ def model(train, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("optimise", "measure", "shown"),
+    ("optimize", "measure", "shown"),
     [
         ("f1", "f1", "F1"),
         ("F2", "fbeta", "F2"),
@@ -64,18 +64,18 @@ def model(train, tmp_path):
         ("error", "error", "error rate"),
     ],
 )
-def test_from_training_to_evaluation(optimise, measure, shown, train, tmp_path):
+def test_from_training_to_evaluation(optimize, measure, shown, train, tmp_path):
     test, out = write_svmlight(tmp_path / "test.svm", 80, seed=1), tmp_path / "model"
-    args = ("train", "measure", train, "--optimise", optimise, "--valid", test, "-o", out)
+    args = ("train", "measure", train, "--optimize", optimize, "--valid", test, "-o", out)
     result = json.loads(run(*args, "--json").stdout)
-    assert (result["kind"], result["optimised"], result["stop_reason"]) == ("measure", measure, "converged")
+    assert (result["kind"], result["optimized"], result["stop_reason"]) == ("measure", measure, "converged")
     assert (result["n_examples"], result["n_features"]) == (120, 3)
     assert (result["positive"], result["negative"], result["n_positive"]) == (1, -1, draw(120)[1].sum())
     scores = json.loads(run("evaluate", out, test, "--json").stdout)
     assert result["valid"].items() <= scores.items()
     assert scores[measure] > 0.7 or (measure == "error" and scores["error"] < 0.2)
     known = json.loads(run("info", out, "--json").stdout)
-    assert (known["optimised"], known["C"], known["n_examples"]) == (measure, result["C"], 120)
+    assert (known["optimized"], known["C"], known["n_examples"]) == (measure, result["C"], 120)
     assert known["weights"][0]["feature"] == "feature 1"
     text = run(*args).stdout
     assert f"valid {shown}" in text
@@ -145,8 +145,8 @@ def test_tables(tmp_path):
     found = [json.loads(run("evaluate", out, data, "--json").stdout) for data in (train, turned)]
     assert [scores["f1"] for scores in found] == [found[0]["f1"]] * 2
     assert found[0]["f1"] > 0.8
-    unlabelled = write_table(tmp_path / "unlabelled.csv", 100, columns=("a", "b", "c"))
-    assert run("predict", out, unlabelled).stdout == run("predict", out, train).stdout
+    unlabeled = write_table(tmp_path / "unlabeled.csv", 100, columns=("a", "b", "c"))
+    assert run("predict", out, unlabeled).stdout == run("predict", out, train).stdout
 
 
 def test_held_out_data_without_positives(model, tmp_path):
@@ -160,7 +160,7 @@ def test_held_out_data_without_positives(model, tmp_path):
 def test_fewer_held_out_samples_than_k(train, tmp_path):
     test = tmp_path / "test.svm"
     test.write_text("1 1:1\n-1 1:-1\n")
-    args = ("train", "measure", train, "--optimise", "precision@3", "--valid", test, "-o", tmp_path / "model")
+    args = ("train", "measure", train, "--optimize", "precision@3", "--valid", test, "-o", tmp_path / "model")
     shown = run(*args).stdout
     assert next(line for line in shown.splitlines() if line.startswith("valid precision@3")).endswith("–")
     assert "precision@3" not in json.loads(run("evaluate", tmp_path / "model", test, "--json").stdout)
@@ -176,7 +176,7 @@ def test_fewer_held_out_samples_than_k(train, tmp_path):
             ["--positive-label", "3"],
             "--positive-label must be a label of {data} (1, 2), got '3'",
         ),
-        ("1 1:1\n2 1:2\n", ["--optimise", "precision@3"], "--optimise must be a measure of at most 2 samples"),
+        ("1 1:1\n2 1:2\n", ["--optimize", "precision@3"], "--optimize must be a measure of at most 2 samples"),
         ("1 1:1\n2 1:nan\n", [], "{data}, line 2: "),
         ("1 1:1\n2 2:1 1:1\n", [], "{data}, line 2: "),
         ("1 1:1\n2 0:1\n", [], "{data}, line 2: "),
@@ -197,8 +197,8 @@ def test_bad_training_data(text, options, message, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "f", "f0", "f-1", "fnan", "f1e9", "precision", "precision@0", "recall@-1", "auc"])
 def test_unknown_measures(text, train, tmp_path):
-    message = fail("train", "measure", train, "--optimise", text, "-o", tmp_path / "model")
-    assert message.startswith("error: --optimise must be f1, prbep")
+    message = fail("train", "measure", train, "--optimize", text, "-o", tmp_path / "model")
+    assert message.startswith("error: --optimize must be f1, prbep")
     assert message.endswith(f"got {text!r}")
 
 
@@ -223,8 +223,8 @@ def test_data_that_do_not_fit_the_model(model, train, tmp_path):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("optimised", "prbep"),
-        ("optimised", 3),
+        ("optimized", "prbep"),
+        ("optimized", 3),
         ("positive", 2),
         ("negative", None),
         ("feature_names", ["a"]),
@@ -242,7 +242,7 @@ def test_damaged_record(field, value, model, train):
 
 def test_usual_strength(train, tmp_path):
     _, truth = draw(120)
-    for optimise, expected in {
+    for optimize, expected in {
         "error": 120,
         "rocarea": truth.sum(),
         "average_precision": truth.sum(),
@@ -250,7 +250,7 @@ def test_usual_strength(train, tmp_path):
         "recall@9": 120**2 / truth.sum(),
         "precision@10": 120**2 / 10,
     }.items():
-        args = ("train", "measure", train, "--optimise", optimise, "-o", tmp_path / "model", "--json")
+        args = ("train", "measure", train, "--optimize", optimize, "-o", tmp_path / "model", "--json")
         assert json.loads(run(*args).stdout)["C"] == pytest.approx(expected)
     for arguments, named in {
         ("f1", 5, 0): ("n_positive", 0),

@@ -271,9 +271,9 @@ def test_one_sided_models_are_told(files, tmp_path):
     data = ("--positive", files.positive, "--background", files.background, "--width", 8, "-o", tmp_path / "model")
     light = run("train", "motif", *data, "--background-weight", 1e-6, "--quiet", "--json")
     assert json.loads(light.stdout)["training"]["background"] > 0.95
-    (told,) = [line for line in light.stderr.splitlines() if "predicted positive" in line]
-    assert told.startswith("warning: ")
-    assert all(cure in told for cure in ("--negative", "--background-weight", "larger -C"))
+    (reported,) = [line for line in light.stderr.splitlines() if "predicted positive" in line]
+    assert reported.startswith("warning: ")
+    assert all(cure in reported for cure in ("--negative", "--background-weight", "larger -C"))
     heavy = run("train", "motif", *data, "--background-weight", 100, "-C", 1e-6, "--quiet", "--json")
     assert json.loads(heavy.stdout)["training"]["positive"] > 0.95
     assert "warning: 100.00 % of the positive sequences are predicted negative" in heavy.stderr
@@ -301,8 +301,8 @@ def test_sequences_of_both_kinds_are_told(files, tmp_path):
     assert not out.exists()
     positive, negative = (read_fasta(name).sequences for name in (files.positive, files.negative))
     files.negative = write_fasta(tmp_path / "mixed.fa", [*negative, positive[4].lower()])
-    told = train(files, out, "--quiet").stderr
-    assert told.startswith("warning: 1 of 30 positive sequences are also negative, the first is 's4'")
+    reported = train(files, out, "--quiet").stderr
+    assert reported.startswith("warning: 1 of 30 positive sequences are also negative, the first is 's4'")
 
 
 def test_files_of_one_kind_are_given_by_name(files, model):

@@ -138,10 +138,10 @@ def test_tags_spelled_like_constituents_are_told_from_them():
 
 
 def test_sentences_from_standard_input(model):
-    told = run("predict", model, "-", stdin="the dog saw a cat .\n\na ( fed the zebra .\n").stdout.splitlines()
-    assert len(told) == 2
-    assert "-LRB-" in told[1]
-    assert "zebra" in told[1]
+    reported = run("predict", model, "-", stdin="the dog saw a cat .\n\na ( fed the zebra .\n").stdout.splitlines()
+    assert len(reported) == 2
+    assert "-LRB-" in reported[1]
+    assert "zebra" in reported[1]
 
 
 def test_sentences_that_no_rule_derives(model, tmp_path):
@@ -155,7 +155,7 @@ def test_sentences_that_no_rule_derives(model, tmp_path):
 def test_rarer_labels_are_told_of(tmp_path):
     data = tmp_path / "many.mrg"
     data.write_text("".join(f"(S (L{k} (N a) (N b)) (M{k} (V c) (V d)))\n" for k in range(12)))
-    run("train", "parse", data, "-o", tmp_path / "model", "--quiet", "--max-rounds", 3)
+    run("train", "parse", data, "-o", tmp_path / "model", "--quiet", "--max-iter", 3)
     assert "rarer labels are not shown" in run("evaluate", tmp_path / "model", data).stderr
 
 
@@ -221,13 +221,13 @@ def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
     monkeypatch.setattr("latentstruct.estimators.predicting.DECODED_TOGETHER", 4)
     sizes = {len(words(tree)) for tree in read_trees(test)}
     for args in (("predict", model, test), ("evaluate", model, test)):
-        told = run(*args).stderr.splitlines()
-        # Sentences are parsed in blocks; a size is told once.
-        assert len(told) == len(set(told)) <= len(sizes)
-        assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(told)
-        assert all(line.startswith("warning: The chart of a sentence of ") for line in told)
-    told = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-rounds", 200).stderr.splitlines()
-    assert sum(line.startswith("warning: The chart of a sentence of ") for line in told) == 1
+        reported = run(*args).stderr.splitlines()
+        # Sentences are parsed in blocks; a size is reported once.
+        assert len(reported) == len(set(reported)) <= len(sizes)
+        assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(reported)
+        assert all(line.startswith("warning: The chart of a sentence of ") for line in reported)
+    reported = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-iter", 200).stderr.splitlines()
+    assert sum(line.startswith("warning: The chart of a sentence of ") for line in reported) == 1
 
 
 def copied(model, folder, change):
@@ -244,7 +244,7 @@ def copied(model, folder, change):
 
 def test_data_that_do_not_fit_the_model(folder, train, test, tmp_path):
     out = tmp_path / "tagged"
-    run("train", "parse", train, "--tags", "-o", out, "--quiet", "--max-rounds", 3)
+    run("train", "parse", train, "--tags", "-o", out, "--quiet", "--max-iter", 3)
     plain = tmp_path / "plain.txt"
     plain.write_text("the dog\n")
     assert f"{plain}, line 1: expected a word and its tag" in fail("predict", out, plain)
@@ -273,5 +273,5 @@ def test_interrupted_training_is_saved(tmp_path):
     data = write_treebank(tmp_path / "trees.mrg", 20)
     out = tmp_path / "model"
     args = ("train", "parse", data, "-C", 100, "--tol", 1e-12, "-o", out, "--json")
-    result = run_interrupted(*args, at=lambda line: line.round == 1)
+    result = run_interrupted(*args, at=lambda line: line.iteration == 1)
     assert json.loads(result.stdout)["stop_reason"] == load(out).stop_reason_ == "interrupted"

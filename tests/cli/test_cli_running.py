@@ -11,7 +11,7 @@ import latentstruct
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """Return a file of labelled sentences."""
+    """Return a file of labeled sentences."""
     path = tmp_path_factory.mktemp("running") / "chain.txt"
     rng = np.random.default_rng(0)
     lines = []
@@ -54,10 +54,10 @@ def test_a_training_goes_on_from_its_checkpoint(words, tmp_path):
     common = ["train", "chain", words, "--tol", "1e-6"]
     run(*common, "-o", tmp_path / "whole", "-q")
     checkpoint = ["--checkpoint", tmp_path / "run.ckpt", "--checkpoint-every", "0"]
-    run(*common, "-o", tmp_path / "half", "-q", "--max-rounds", "2", *checkpoint)
+    run(*common, "-o", tmp_path / "half", "-q", "--max-iter", "2", *checkpoint)
     assert not np.array_equal(weights(tmp_path / "half"), weights(tmp_path / "whole"))
-    told = run(*common, "-o", tmp_path / "rest", *checkpoint).stderr
-    assert f"resuming from {tmp_path / 'run.ckpt'}" in " ".join(told.split())
+    reported = run(*common, "-o", tmp_path / "rest", *checkpoint).stderr
+    assert f"resuming from {tmp_path / 'run.ckpt'}" in " ".join(reported.split())
     assert np.array_equal(weights(tmp_path / "rest"), weights(tmp_path / "whole"))
     refused = fail(*common, "-o", tmp_path / "other", "-q", "-C", "2", *checkpoint)
     assert "run.ckpt" in refused

@@ -89,7 +89,7 @@ def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
     from latentstruct.features.images import PatchFeatures
 
     run("predict", model, test_data[0], "-o", tmp_path / "out")
-    features = PatchFeatures().restore(json.loads((model / "model.json").read_text())["extra"]["features"])
+    features = PatchFeatures.from_state(json.loads((model / "model.json").read_text())["extra"]["features"])
     files = ImageFiles(test_data[0])
     pictures = [files.image(name) for name in files]
     predicted = load(model).predict(make_graphs(features.transform(pictures)))
@@ -113,7 +113,7 @@ def test_archives_and_single_images(model, test_data, tmp_path):
 def test_labels_as_colors(kind, tmp_path, test_data):
     images, labels = write_pictures(tmp_path, 6, 3, as_labels=colorful)
     out, estimators = tmp_path / "model", {"marginal": "MarginalSSVM", "latent": "LatentSSVM", "crf": "HiddenCRF"}
-    args = ("train", "segment", images, labels, "--unknown", "#FFFFFF", "-o", out, "--model", kind, "--max-rounds", 4)
+    args = ("train", "segment", images, labels, "--unknown", "#FFFFFF", "-o", out, "--model", kind, "--max-iter", 4)
     result = json.loads(run(*args, *OPTIONS, "--json", "--valid", images, "--valid-labels", labels).stdout)
     assert result["estimator"] == estimators[kind]
     assert result["latent"]
@@ -129,7 +129,7 @@ def test_labels_as_colors(kind, tmp_path, test_data):
 def test_all_pixels_known(tmp_path):
     images, labels = write_pictures(tmp_path, 4, 5, share=0.0)
     for unknown in (("--unknown", "none"), ()):
-        args = ("train", "segment", images, labels, "-o", tmp_path / "m", *unknown, "--max-rounds", 2)
+        args = ("train", "segment", images, labels, "-o", tmp_path / "m", *unknown, "--max-iter", 2)
         assert json.loads(run(*args, *OPTIONS, "--json").stdout)["latent"] is False
 
 
@@ -285,7 +285,7 @@ def test_held_out_data_are_checked_before_training(case, data, tmp_path, monkeyp
 def test_names_of_labels_the_model_does_not_know(data, tmp_path):
     names = tmp_path / "names.txt"
     names.write_text("1 ground\n10 tower\n5 sea\n")
-    args = ("train", "segment", *data, "-o", tmp_path / "model", "--names", names, *OPTIONS, "--max-rounds", 1)
+    args = ("train", "segment", *data, "-o", tmp_path / "model", "--names", names, *OPTIONS, "--max-iter", 1)
     run(*args)
     table = np.array([0, 1, 10, 5], np.uint8)
     images, labels = write_pictures(tmp_path, 3, 1, as_labels=lambda labels: encode(table[labels]))
@@ -300,10 +300,10 @@ def test_only_limits_that_were_asked_for_are_warned_of(data, tmp_path, monkeypat
     def fit(self, *args, **kwargs):
         original(self, *args, **kwargs)
         self.stop_reason_ = "stalled"
-        warnings.warn("training stopped early (stalled) after 1 rounds", ConvergenceWarning, stacklevel=2)
+        warnings.warn("training stopped early (stalled) after 1 iterations", ConvergenceWarning, stacklevel=2)
 
-    args = ("train", "segment", *data, "-o", tmp_path / "model", *OPTIONS, "--max-rounds", 1)
-    assert "warning: training stopped early (max_rounds) after 1" in run(*args).stderr
+    args = ("train", "segment", *data, "-o", tmp_path / "model", *OPTIONS, "--max-iter", 1)
+    assert "warning: training stopped early (max_iter) after 1" in run(*args).stderr
     original = MarginalSSVM.fit
     monkeypatch.setattr(MarginalSSVM, "fit", fit)
     result = run(*args)
@@ -315,7 +315,7 @@ def test_default_training_ends_by_itself(model):
     assert load(model).stop_reason_ in ("converged", "stalled")
 
 
-def test_seconds_are_checked_between_rounds():
+def test_seconds_are_checked_between_iterations():
     assert "checked between iterations" in " ".join(run("train", "segment", "--help").stdout.replace("│", " ").split())
 
 
@@ -346,6 +346,6 @@ def test_features_of_another_model(model, test_data, tmp_path):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     content = json.loads((tmp_path / "model.json").read_text())
     files = ImageFiles(test_data[0])
-    content["extra"]["features"] = PatchFeatures(16, 8, 5).fit([files.image(name) for name in files]).state()
+    content["extra"]["features"] = PatchFeatures(16, 8, 5).fit([files.image(name) for name in files]).to_state()
     (tmp_path / "model.json").write_text(json.dumps(content))
     assert "its features do not belong to its weights" in fail("evaluate", tmp_path, *test_data)

@@ -1,4 +1,4 @@
-"""Spans of tokens: labelled, half-labelled and broken files."""
+"""Spans of tokens: labeled, half-labeled and broken files."""
 
 import json
 import re
@@ -35,10 +35,15 @@ def train(data, out, *options):
 
 @pytest.mark.parametrize(("model", "estimator"), [("crf", "CRF"), ("svm", "StructuralSVM")])
 def test_spans_that_are_all_known_are_found(data, tmp_path, model, estimator):
-    told = train(data, tmp_path / "model", "--model", model, "--valid", data)
-    assert (told["estimator"], told["n_examples"], told["n_spans"], told["n_labels"]) == (estimator, 12, 24, 2)
-    assert told["valid"]["f1"] == 1.0
-    assert set(told["valid"]["by_label"]) == {"LOC", "PER"}
+    reported = train(data, tmp_path / "model", "--model", model, "--valid", data)
+    assert (reported["estimator"], reported["n_examples"], reported["n_spans"], reported["n_labels"]) == (
+        estimator,
+        12,
+        24,
+        2,
+    )
+    assert reported["valid"]["f1"] == 1.0
+    assert set(reported["valid"]["by_label"]) == {"LOC", "PER"}
     plain = write(tmp_path / "plain.jsonl", [{"tokens": sentence(k)["tokens"]} for k in range(4)])
     run("predict", tmp_path / "model", plain, "-o", tmp_path / "out.jsonl")
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -50,9 +55,9 @@ def test_what_is_unknown_is_latent(tmp_path, model, estimator):
     rows = [sentence(k) for k in range(12)]
     for row in rows[::3]:
         row["spans"][0][2] = None
-    told = train(write(tmp_path / "half.jsonl", rows), tmp_path / "model", "--model", model)
-    assert told["estimator"] == estimator
-    assert told["latent"]
+    reported = train(write(tmp_path / "half.jsonl", rows), tmp_path / "model", "--model", model)
+    assert reported["estimator"] == estimator
+    assert reported["latent"]
     test = write(tmp_path / "test.jsonl", map(sentence, range(4)))
     scores = json.loads(run("evaluate", tmp_path / "model", test, "--json").stdout)
     assert scores["recall"] == 1.0
@@ -63,15 +68,15 @@ def test_tokens_outside_may_be_unknown(tmp_path):
     for row in rows[::2]:
         del row["spans"][1]
     partial = write(tmp_path / "partial.jsonl", rows)
-    assert not train(partial, tmp_path / "whole", "--max-rounds", "3")["latent"]
-    assert train(partial, tmp_path / "model", "--partial", "--max-rounds", "3")["latent"]
+    assert not train(partial, tmp_path / "whole", "--max-iter", "3")["latent"]
+    assert train(partial, tmp_path / "model", "--partial", "--max-iter", "3")["latent"]
 
 
 def test_the_longest_span_is_a_limit(data, tmp_path):
     assert "segments of at most 1 tokens" in fail(
         "train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1"
     )
-    train(data, tmp_path / "model", "--longest", "4", "--max-rounds", "1")
+    train(data, tmp_path / "model", "--longest", "4", "--max-iter", "1")
     assert load(tmp_path / "model").task_.longest_ == 4
 
 
@@ -103,7 +108,7 @@ def test_broken_files_are_refused(line, message, tmp_path):
 
 
 def test_labels_to_judge_by_must_be_known(data, tmp_path):
-    train(data, tmp_path / "model", "--max-rounds", "2")
+    train(data, tmp_path / "model", "--max-iter", "2")
     row = sentence(0)
     row["spans"][0][2] = "ORG"
     other = write(tmp_path / "other.jsonl", [row])

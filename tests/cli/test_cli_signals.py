@@ -36,17 +36,17 @@ def chains(tmp_path):
     return path
 
 
-def signalled(number, monkeypatch, n_rounds=2):
+def signalled(number, monkeypatch, n_iter=2):
     """Send a signal to this process when the second iteration of a training is closed."""
-    close = Monitor.close_round
+    close = Monitor.close_iteration
 
-    def close_round(self, *args):
+    def close_iteration(self, *args):
         ended = close(self, *args)
-        if len(self.history) == n_rounds:
+        if len(self.history) == n_iter:
             os.kill(os.getpid(), number)
         return ended
 
-    monkeypatch.setattr(Monitor, "close_round", close_round)
+    monkeypatch.setattr(Monitor, "close_iteration", close_iteration)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -56,9 +56,9 @@ def test_what_follows_training_is_done_after_a_signal(number, chains, tmp_path, 
     options = ("--model", "svm", "--tol", "1e-12", "--valid", chains, "--report", page, "--json")
     result = run("train", "chain", chains, "-o", out, *options, code=128 + number)
     assert f"interrupted: saving the best weights so far to {out}" in result.stderr
-    told = json.loads(result.stdout)
-    assert told["stop_reason"] == load(out).stop_reason_ == "interrupted"
-    assert 0.0 <= told["valid"]["accuracy"] <= 1.0
+    reported = json.loads(result.stdout)
+    assert reported["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    assert 0.0 <= reported["valid"]["accuracy"] <= 1.0
     assert "<html" in page.read_text()
 
 

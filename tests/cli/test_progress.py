@@ -1,4 +1,4 @@
-"""What is told of work that takes long: rounds, steps, silence, and the time that is left."""
+"""What is printed during long work: iterations, steps, silence, and the time that is left."""
 
 import math
 import re
@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import HANGS, run
-from latentstruct import CCCP, CRF, LBFGS, Chain, InputError, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
+from error_fields import raises
+from latentstruct import CCCP, CRF, LBFGS, Chain, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
 from latentstruct.core.objective import build_objective
-from latentstruct.core.protocols import Round, Temperature
+from latentstruct.core.protocols import Iteration, Temperature
 from latentstruct.estimators.reports import estimate_end
 from latentstruct.progress import eta as time_left
 from latentstruct.progress import heartbeat
@@ -32,18 +33,18 @@ from latentstruct.progress.heartbeat import Heartbeat, each
 from latentstruct.solvers import Perceptron
 
 
-def rounds_of(gaps, seconds, start=0, begun=0.0):
-    """Return rounds of a solver whose objective is 1 + gap and whose bound is 1."""
+def iterations_of(gaps, seconds, start=0, begun=0.0):
+    """Return iterations of a solver whose objective is 1 + gap and whose bound is 1."""
     return [
-        Round(k, 1.0 + gap, 1.0, gap, k, begun + at, start=start)
+        Iteration(k, 1.0 + gap, 1.0, gap, k, begun + at, start=start)
         for k, (gap, at) in enumerate(zip(gaps, seconds, strict=True), 1)
     ]
 
 
-def watch(stopping, rounds):
-    """Return the seconds and the estimate after each round."""
+def watch(stopping, iterations):
+    """Return the seconds and the estimate after each iteration."""
     clock, seen = TrainingTime(stopping), []
-    for line in rounds:
+    for line in iterations:
         clock.add(line)
         seen.append((line.seconds, clock.estimate()))
     return seen
@@ -90,20 +91,20 @@ def test_longer_times_never_look_shorter(seconds, factor):
 def test_the_end_of_a_falling_gap_is_estimated_within_a_factor_of_three(pace, law, noise, seed):
     n, goal = 120, 1e-3
     k = np.arange(1, n + 1)
-    # Both laws reach the goal with the last round.
+    # Both laws reach the goal with the last iteration.
     gaps = 0.9 * (goal / 0.9) ** (k / n) if law == "geometric" else 0.9 * k ** (math.log(goal / 0.9) / math.log(n))
     gaps = gaps * np.exp(noise * np.random.default_rng(seed).standard_normal(n))
     seconds = np.maximum(pace * k, 1e-6) + time_left.SHORT
-    seen = watch(StoppingRule("gap", goal), rounds_of(gaps, seconds))
+    seen = watch(StoppingRule("gap", goal), iterations_of(gaps, seconds))
     later = [(seconds[-1] - at, estimate) for at, estimate in seen[n // 2 : -n // 10]]
-    told = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
-    assert len(told) >= 0.5 * len(later)
+    reported = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
+    assert len(reported) >= 0.5 * len(later)
     slack = 0.05 * seconds[-1]
-    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in told]
+    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in reported]
     assert np.mean(good) >= 0.9
 
 
-def test_nothing_is_estimated_on_a_plateau_or_from_few_rounds():
+def test_nothing_is_estimated_on_a_plateau_or_from_few_iterations():
     seconds = np.arange(1.0, 61.0)
     falling = np.geomspace(0.9, 2e-3, 30)
     plateau = np.concatenate([falling, np.full(30, 2e-3)])
@@ -115,27 +116,29 @@ def test_nothing_is_estimated_on_a_plateau_or_from_few_rounds():
 
 def test_the_limit_is_told_where_it_comes_first_or_nothing_else_is_known():
     seconds = np.arange(1.0, 31.0)
-    slow = rounds_of(np.geomspace(0.9, 0.5, 30), seconds)
+    slow = iterations_of(np.geomspace(0.9, 0.5, 30), seconds)
     assert watch(StoppingRule("gap", 1e-3, max_seconds=40.0), slow)[-1][1] == Estimate(10.0, is_limit=True)
     assert str(Estimate(10.0, is_limit=True)) == "at most 10 s left"
-    unbounded = [Round(k, 1.0, -math.inf, math.inf, k, float(k)) for k in range(1, 21)]
-    assert watch(StoppingRule("", max_rounds=50), unbounded)[-1][1] == Estimate(30.0, is_limit=True)
+    unbounded = [Iteration(k, 1.0, -math.inf, math.inf, k, float(k)) for k in range(1, 21)]
+    assert watch(StoppingRule("", max_iter=50), unbounded)[-1][1] == Estimate(30.0, is_limit=True)
     assert watch(StoppingRule(""), unbounded)[-1][1] is None
-    by_rounds = watch(StoppingRule("gap", 1e-6, max_rounds=32), rounds_of(np.geomspace(0.9, 1e-2, 30), seconds))[-1][1]
-    assert by_rounds.seconds == pytest.approx(2.0)
+    by_iterations = watch(StoppingRule("gap", 1e-6, max_iter=32), iterations_of(np.geomspace(0.9, 1e-2, 30), seconds))[
+        -1
+    ][1]
+    assert by_iterations.seconds == pytest.approx(2.0)
 
 
 def test_nothing_is_left_once_the_goal_is_reached_and_before_two_seconds():
     seconds = np.arange(1.0, 31.0)
-    seen = watch(StoppingRule("gap", 1e-3), rounds_of(np.geomspace(0.9, 0.9e-3, 30), seconds))
+    seen = watch(StoppingRule("gap", 1e-3), iterations_of(np.geomspace(0.9, 0.9e-3, 30), seconds))
     assert seen[0][1] is None
     assert seen[-2][1] is not None
     assert seen[-1][1] is None
 
 
 def test_starts_to_come_take_as_long_as_those_before():
-    first, second = (rounds_of([0.5, 0.2, 0.1], [2.0, 6.0, 10.0], k, 10.0 * k) for k in (0, 1))
-    seen = watch(StoppingRule("round", 1e-3, n_starts=4), first + second)
+    first, second = (iterations_of([0.5, 0.2, 0.1], [2.0, 6.0, 10.0], k, 10.0 * k) for k in (0, 1))
+    seen = watch(StoppingRule("iteration", 1e-3, n_starts=4), first + second)
     assert [estimate for _, estimate in seen[:3]] == [None] * 3
     # Eight seconds of the second start and ten of each of the other two.
     assert seen[3][1] == Estimate(28.0)
@@ -144,20 +147,20 @@ def test_starts_to_come_take_as_long_as_those_before():
 
 
 def test_irregular_rounds_tell_how_far_the_last_one_was_from_the_end():
-    clock = TrainingTime(StoppingRule("round", 1e-3))
-    for line in rounds_of([1.0, 0.5, 0.25], [2.0, 4.0, 6.0]):
+    clock = TrainingTime(StoppingRule("iteration", 1e-3))
+    for line in iterations_of([1.0, 0.5, 0.25], [2.0, 4.0, 6.0]):
         clock.add(line)
     assert clock.describe() == "last decrease 20%, tolerance 0.1%"
 
 
 def test_a_fall_over_ten_rounds_is_extrapolated():
     k = np.arange(1, 81)
-    rounds = [Round(int(n), 1.0 + 2.0 * 0.9**n, -math.inf, math.inf, int(n), 0.5 * n) for n in k]
+    iterations = [Iteration(int(n), 1.0 + 2.0 * 0.9**n, -math.inf, math.inf, int(n), 0.5 * n) for n in k]
     stopping = StoppingRule("fall", 1e-5, span=10)
-    falls = [(rounds[n - 10].objective - rounds[n].objective) / rounds[n].objective for n in range(10, 80)]
-    # The falls reach the goal after about so many rounds more.
+    falls = [(iterations[n - 10].objective - iterations[n].objective) / iterations[n].objective for n in range(10, 80)]
+    # The falls reach the goal after about this many more iterations.
     end = 0.5 * (80 + math.log(falls[-1] / 1e-5) / -math.log(0.9))
-    at, estimate = watch(stopping, rounds)[-1]
+    at, estimate = watch(stopping, iterations)[-1]
     assert 1 / 3 <= estimate.seconds / (end - at) <= 3
 
 
@@ -166,7 +169,7 @@ def test_a_fall_over_ten_rounds_is_extrapolated():
     [
         (LBFGS(tol=0.01), Temperature(1.0, 1.0), False, ("gap", 0.01, 1)),
         (LBFGS(tol=0.01, restarts=3), Temperature(1.0, 1.0), True, ("fall", 1e-4, 3)),
-        (CCCP(tol=0.01, restarts=3), Temperature(), True, ("round", 0.01, 3)),
+        (CCCP(tol=0.01, restarts=3), Temperature(), True, ("iteration", 0.01, 3)),
         (CCCP(tol=0.01, restarts=3), Temperature(), False, ("gap", 0.01, 1)),
         (Perceptron(), Temperature(), False, ("", 0.0, 1)),
     ],
@@ -178,34 +181,34 @@ def test_solvers_end_by_their_rules(solver, temperature, latent, stopping):
     objective = build_objective(task, task.prepare(X, Y), np.ones(4), temperature)
     found = estimate_end(solver, objective, several=True)
     assert (found.rule, pytest.approx(found.goal), found.n_starts) == stopping
-    assert found.max_rounds == solver.max_rounds
+    assert found.max_iter == solver.max_iter
 
 
 def test_estimators_tell_callbacks_what_ends_the_training():
-    told = []
+    reported = []
 
     class Watching:
         def begin(self, stopping):
-            told.append(stopping)
+            reported.append(stopping)
 
         def __call__(self, line):
-            told.append(line.round)
+            reported.append(line.iteration)
 
     X, Y = [np.eye(3), np.eye(3)], [[0, 1, 0], [1, 0, 1]]
     StructuralSVM(Chain(), tol=0.02, max_seconds=50).fit(X, Y, callback=Watching())
-    assert (told[0].rule, told[0].goal, told[0].max_seconds) == ("gap", 0.02, 50)
-    assert told[1] == 1
-    told.clear()
+    assert (reported[0].rule, reported[0].goal, reported[0].max_seconds) == ("gap", 0.02, 50)
+    assert reported[1] == 1
+    reported.clear()
     states = LatentMulticlass(n_states=2, weights="state")
     LatentSSVM(states, restarts=2).fit(np.eye(4), [0, 1, 0, 1], callback=Watching())
-    assert (told[0].rule, told[0].n_starts) == ("round", 2)
+    assert (reported[0].rule, reported[0].n_starts) == ("iteration", 2)
 
 
 def test_lines_of_progress_end_with_the_time_left(capsys, monkeypatch):
     monkeypatch.setattr("latentstruct.progress.display.SECONDS_BETWEEN_LINES", 0.0)
     with Progress() as progress:
         progress.begin(StoppingRule("gap", 1e-3))
-        for line in rounds_of(np.geomspace(0.9, 0.005, 30), np.arange(1.0, 31.0)):
+        for line in iterations_of(np.geomspace(0.9, 0.005, 30), np.arange(1.0, 31.0)):
             progress.callback(line)
         assert str(progress._table().caption).startswith("about ")
     assert progress._table().caption is None
@@ -214,10 +217,10 @@ def test_lines_of_progress_end_with_the_time_left(capsys, monkeypatch):
     assert lines[-1].endswith("s left")
 
 
-def test_verbose_training_prints_rounds(capsys):
+def test_verbose_training_prints_iterations(capsys):
     CRF(Multiclass(), verbose=True).fit(np.eye(4), [0, 1, 0, 1])
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("round    1  objective")
+    assert first.startswith("iter 1  objective")
     assert first.endswith(" s")
 
 
@@ -244,7 +247,7 @@ def test_steps_may_differ_in_cost_begin_and_be_left_out():
     steps.skip()
     assert said == ["1 of 3 parts: small", "2 of 3 parts, about 50 s left: large"]
     assert steps.seconds_left() is None
-    with pytest.raises(InputError, match="`costs` must be 3 numbers"):
+    with raises("costs", got="1 numbers", expected="3 numbers (one for each of parts)"):
         Steps(said.append, 3, "parts", [1.0])
 
 
@@ -381,7 +384,7 @@ def test_remarks_hold_nothing_that_a_terminal_obeys(capsys):
 
 
 def test_starts_that_make_no_sense_are_left_to_the_solver():
-    with pytest.raises(InputError, match="restarts"):
+    with raises("restarts", got="'x'", expected="an integer of at least 1 or None"):
         LatentSSVM(LatentMulticlass(n_states=2, weights="state"), restarts="x", verbose=True).fit(
             np.eye(4), [0, 1, 0, 1]
         )

@@ -200,7 +200,9 @@ def test_labels_without_hash():
         [["a"], ["b"], ["a"], ["b"]],
     )
     refuse("`labels` must be hashable, such as numbers", StructuralSVM(Multiclass(labels=[["a"], ["b"]])), X, Y)
-    refuse("`labels` must be hashable, such as numbers, strings", StructuralSVM(Chain()), SEQUENCES[1:2], [[{}, {}]])
+    refuse(
+        "`labels` must be hashable, such as numbers, strings", StructuralSVM(Chain()), SEQUENCES[1:2], [[["a"], ["b"]]]
+    )
     model = StructuralSVM(Multiclass()).fit(X, Y)
     with pytest.raises(InputError, match="`label` must be hashable, such as numbers, strings or tuples"):
         model.loss(X, [["a"], "b", "a", "b"])
@@ -312,7 +314,7 @@ def test_temperature(temperature):
     refuse_field(StructuredEstimator(Multiclass(), temperature=temperature), X, Y, **fields)
 
 
-@pytest.mark.parametrize("limits", [{"tol": 0}, {"tol": "x"}, {"max_rounds": 0}, {"max_seconds": -1}])
+@pytest.mark.parametrize("limits", [{"tol": 0}, {"tol": "x"}, {"max_iter": 0}, {"max_seconds": -1}])
 def test_limits(limits):
     (name, value), *_ = limits.items()
     fields = {"parameter": name, "got": value, "expected": "a number above 0"}

@@ -9,11 +9,12 @@ import pytest
 import test_alignment
 import test_coreference
 import test_graph
-import test_half_labelled
+import test_half_labeled
 import test_latent_multiclass
 import test_marginal
 import test_motif
 import test_parts
+import test_program
 import test_ranking
 import test_semi_markov
 from hypothesis import given, settings
@@ -40,6 +41,7 @@ from latentstruct import (
     Multiclass,
     Parsing,
     PrecisionAtK,
+    Program,
     SemiMarkov,
     StructuralSVM,
     StructuredEstimator,
@@ -69,7 +71,7 @@ def chain(rng, latent):
     Y = [rng.integers(0, 3, len(x)) for x in X]
     Y = [np.where((rng.random(len(y)) < 0.5) & latent, -1, y).tolist() for y in Y]
     Y[0][0] = max(Y[0][0], 0)  # Learning needs one known label.
-    listed = test_half_labelled.list_half(X, Y, 3, HAMMING)
+    listed = test_half_labeled.list_half(X, Y, 3, HAMMING)
     return Chain(labels=[0, 1, 2]), X, Y, listed
 
 
@@ -220,7 +222,13 @@ def precision(rng, latent):
 
 def measure(rng, latent):
     X, truth = rng.normal(size=(5, 2)), np.array([True, False, True, False, False])
-    return Measure("f1", bias=0.0), X, truth, [measure_reference.list_labellings(X, truth, "f1", 1.0, None, 0.0)]
+    return Measure("f1", bias=0.0), X, truth, [measure_reference.list_labelings(X, truth, "f1", 1.0, None, 0.0)]
+
+
+def program(rng, latent):
+    _, X, Y = test_program.programs(int(rng.integers(10**6)), latent)
+    listed = [test_program.listed(x, y.values, y.weights) for x, y in zip(X, Y, strict=True)]
+    return Program(), X, Y, listed
 
 
 PROBLEMS = {
@@ -240,6 +248,7 @@ PROBLEMS = {
     "CorrelationClustering": clusters,
     "PrecisionAtK": precision,
     "Measure": measure,
+    "Program": program,
 }
 # Their enumeration is in the tests of the structure itself.
 ELSEWHERE = {"Detection", "DiverseSubset", "PairwiseRanking"}

@@ -1,7 +1,7 @@
 """Numbers at the edges: 1e±150, weights that overflow exp, ties, C from 1e-8 to 1e8, data with next to nothing in it.
 
-Answers must be finite and right, or one clear error. Right is told by laws that need no second program: a plane
-supports its function wherever it was asked, and scaling features by c, and C by 1/c², scales the objective by 1/c².
+Answers must be finite and right, or one clear error. Correctness follows from laws that need no second program: a plane
+supports its function wherever it was evaluated, and scaling features by c, and C by 1/c², scales the objective by 1/c².
 """
 
 import warnings
@@ -99,7 +99,7 @@ def structures():
     known = [[0, -1, 2, -1, 0, -1, 2, -1, 0]]
     return {
         "chain": (Chain(labels=[0, 1, 2], start=True, end=True), sequences, labels),
-        "half-labelled chain": (Chain(labels=[0, 1, 2]), sequences, half),
+        "half-labeled chain": (Chain(labels=[0, 1, 2]), sequences, half),
         "grid": (Graph(labels=[0, 1, 2]), grid, known),
         "propagation": (Graph(labels=[0, 1, 2], max_entries=8), grid, known),
         "wide grid": (Graph(labels=[0, 1, 2], max_entries=8), grid, pixels),
@@ -140,12 +140,12 @@ def test_planes_support_at_all_scales_and_ties(name):
         for temperature in (Temperature(), Temperature(1.0, 1.0), Temperature(1e-8, 1e-8), Temperature(1.0, 0.3)):
             for mode in ("free", "augmented", "clamped"):
                 try:
-                    asked = [task.planes(batch, w, mode, temperature) for w in points]
+                    requested = [task.planes(batch, w, mode, temperature) for w in points]
                 except InputError:
                     continue
-                values = np.array([planes.values for planes in asked])
+                values = np.array([planes.values for planes in requested])
                 assert np.isfinite(values).all()
-                for planes in asked:
+                for planes in requested:
                     heights = np.array([planes.offsets + planes.dot(w) for w in points])
                     assert np.isfinite(heights).all()
                     rounding = 1e-9 * (1.0 + 10.0 * scale + np.abs(heights) + np.abs(values))
@@ -194,7 +194,7 @@ def test_features_of_any_size_train_or_are_refused(name, c):
     found = case(name, c)
     kind = estimator_of(*case(name, c).__dict__.values())
     try:
-        model = quiet_fit(kind(found.task, max_rounds=3), found)
+        model = quiet_fit(kind(found.task, max_iter=3), found)
     except InputError as refusal:
         assert c > 1e150
         check_fields(refusal, "X", hint="Standardize the features")
@@ -244,7 +244,7 @@ def test_scaling_the_features_changes_no_latents(name, c):
 def test_strengths_from_tiny_to_large(name, C):
     found = case(name)
     kind = estimator_of(*case(name).__dict__.values())
-    model = quiet_fit(kind(found.task, C=C, max_rounds=3), found)
+    model = quiet_fit(kind(found.task, C=C, max_iter=3), found)
     most = value_at_zero(name, C)
     assert model.lower_bound_ <= model.objective_ + 1e-9 * C <= most * (1.0 + 1e-6) + 2e-9 * C
     if C < 1:
@@ -265,7 +265,7 @@ def test_one_example_and_copies_of_it(name):
     last = len(found.Y) - 1
     for places, C in (([last], 0.3), ([last] * 3, 0.1)):
         part = SimpleNamespace(X=take(found.X, places), Y=take(found.Y, places))
-        model = quiet_fit(kind(case(name).task, C=C, max_rounds=10), part)
+        model = quiet_fit(kind(case(name).task, C=C, max_iter=10), part)
         assert np.isfinite(model.objective_)
         reached.append((model.lower_bound_, model.objective_))
     if model.certified_:
@@ -313,7 +313,7 @@ def test_an_objective_below_zero_is_refused():
     task, batch = learned("classes")
     objective = build_objective(task, batch, np.ones(batch.n_examples), Temperature())
     for value, refused in ((-1e-12, False), (-1.0, True)):
-        monitor = Monitor(objective.counted(), 1e-3, 10, 10.0)
+        monitor = Monitor(objective, 1e-3, 10, 10.0)
         monitor.offer(np.zeros(task.n_features), value, True)
         monitor.bound(value - 1.0)
         with raises("X", got="cannot be negative") if refused else nullcontext():

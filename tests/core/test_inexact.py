@@ -12,7 +12,7 @@ from sklearn.base import clone
 from latentstruct import ExampleTask, GroupNorm, StructuralSVM
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import SlackOracle, TaskOracle
-from latentstruct.core.protocols import HARD, Pooled, Prediction, TaskTags
+from latentstruct.core.protocols import HARD, Pooled, Prediction, Query, TaskTags
 from latentstruct.planes.plane import Plane, Planes, Slopes
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import (
@@ -58,7 +58,7 @@ class MatchingBatch:
         return len(self.X)
 
     @property
-    def labelled(self):
+    def labeled(self):
         return self.Y is not None
 
 
@@ -164,28 +164,28 @@ def objectives(inference, seed, strength, latent=False, regularizer=None, **more
 
 
 SOLVERS = {
-    "block_ascent": BlockAscent(max_rounds=60),
-    "small_cache": BlockAscent(max_rounds=60, max_planes=2),
-    "hinge": HingeSolver(max_rounds=60, patience=5, hopeless=1e-9),
-    "bundle": Bundle(max_rounds=60),
-    "one_slack": Bundle(max_rounds=60, proximity=0.0),
-    "few_planes": Bundle(max_rounds=60, max_planes=3),
-    "cached_bundle": Bundle(max_rounds=60, cached_planes=5),
-    "cutting_plane": CuttingPlane(max_rounds=30),
-    "frank_wolfe": FrankWolfe(max_rounds=30),
-    "mean_frank_wolfe": FrankWolfe(max_rounds=30, average=True, step="plain"),
-    "subgradient": Subgradient(max_rounds=30),
-    "perceptron": Perceptron(max_rounds=5),
+    "block_ascent": BlockAscent(max_iter=60),
+    "small_cache": BlockAscent(max_iter=60, max_planes=2),
+    "hinge": HingeSolver(max_iter=60, patience=5, hopeless=1e-9),
+    "bundle": Bundle(max_iter=60),
+    "one_slack": Bundle(max_iter=60, proximity=0.0),
+    "few_planes": Bundle(max_iter=60, max_planes=3),
+    "cached_bundle": Bundle(max_iter=60, cached_planes=5),
+    "cutting_plane": CuttingPlane(max_iter=30),
+    "frank_wolfe": FrankWolfe(max_iter=30),
+    "mean_frank_wolfe": FrankWolfe(max_iter=30, average=True, step="plain"),
+    "subgradient": Subgradient(max_iter=30),
+    "perceptron": Perceptron(max_iter=5),
 }
 
 
 def check_result(result, true, inference, lowest):
     """Compare what is reported with the true objective, and with its value at any good weights."""
     reached = true.value(result.w)
-    room = ROUNDING * (1.0 + abs(reached))
+    allowance = ROUNDING * (1.0 + abs(reached))
     assert result.gap >= 0.0
     assert result.objective >= result.lower_bound
-    assert result.objective <= reached + room
+    assert result.objective <= reached + allowance
     assert result.lower_bound <= min(reached, lowest) + ROUNDING * (1.0 + abs(lowest))
     for line in result.history:
         assert line.gap >= -ROUNDING * (1.0 + abs(line.objective))
@@ -208,7 +208,7 @@ def test_reports_are_bounds_of_the_true_objective(name, seed, strength, inferenc
     if name == "perceptron":
         lowest = np.inf
     else:
-        lowest = Bundle(tol=1e-6, max_rounds=200).minimize(true).objective
+        lowest = Bundle(tol=1e-6, max_iter=200).minimize(true).objective
     check_result(SOLVERS[name].minimize(objective), true, inference, lowest)
 
 
@@ -220,7 +220,7 @@ def test_reports_are_bounds_of_the_true_objective(name, seed, strength, inferenc
 )
 def test_reports_with_other_regularizers_are_bounds(seed, strength, inference):
     objective, true = objectives(inference, seed, strength, regularizer=GroupNorm([0, 0, 1]), greedy_calls=3)
-    check_result(Proximal(max_rounds=60).minimize(objective), true, inference, np.inf)
+    check_result(Proximal(max_iter=60).minimize(objective), true, inference, np.inf)
 
 
 @settings(deadline=None, max_examples=10)
@@ -229,18 +229,18 @@ def test_reports_with_other_regularizers_are_bounds(seed, strength, inference):
     strength=st.sampled_from([1.0, 10.0, 100.0]),
     inference=st.sampled_from(["greedy", "checked", "late", "wrong"]),
 )
-@pytest.mark.parametrize("inner", [None, Bundle(max_rounds=60), BlockAscent(max_rounds=60)])
+@pytest.mark.parametrize("inner", [None, Bundle(max_iter=60), BlockAscent(max_iter=60)])
 def test_latent_reports_are_not_above_the_true_objective(inner, seed, strength, inference):
     objective, true = objectives(inference, seed, strength, latent=True)
-    check_result(CCCP(inner, max_rounds=10).minimize(objective), true, inference, np.inf)
+    check_result(CCCP(inner, max_iter=10).minimize(objective), true, inference, np.inf)
 
 
 @pytest.mark.parametrize("name", ["block_ascent", "hinge", "bundle", "cached_bundle", "cutting_plane", "frank_wolfe"])
 @pytest.mark.parametrize("seed", range(5))
 def test_inference_that_becomes_exact_is_certified(name, seed):
     objective, true = objectives("late", seed, 10.0, greedy_calls=1)
-    result = clone(SOLVERS[name]).set_params(max_rounds=1000, tol=1e-2).minimize(objective)
-    best = Bundle(tol=1e-6, max_rounds=1000).minimize(true)
+    result = clone(SOLVERS[name]).set_params(max_iter=1000, tol=1e-2).minimize(objective)
+    best = Bundle(tol=1e-6, max_iter=1000).minimize(true)
     assert best.certified
     assert result.certified
     assert result.reason == "converged"
@@ -354,3 +354,24 @@ def test_a_greedy_example_task_claims_nothing(solver):
     assert model.gap_ >= 0.0
     assert model.relative_gap_ >= 0.0
     assert model.objective_ >= max(model.lower_bound_, 0.0)
+
+
+def test_the_truth_is_not_queried_where_it_is_unknown():
+    X, Y = np.random.default_rng(3).normal(size=(2, 1, 3, 3, 2)), np.array([[0, 1, 2], [2, 0, 1]])
+    task = Matching("greedy")
+    task.learn(X, Y)
+    w = np.array([1.0, -0.5])
+    found = TaskOracle(task, task.prepare(X), np.ones(2), "free").planes(w)
+    np.testing.assert_allclose(found.values, [one.score for one in task.decode(task.prepare(X), w, HARD)])
+    assert not found.each_exact.any()
+
+
+def test_a_sum_of_inexact_planes_is_not_below_the_truth():
+    X, Y = np.random.default_rng(4).normal(size=(6, 1, 3, 3, 2)), np.tile([0, 1, 2], (6, 1))
+    task = Matching("wrong")
+    task.learn(X, Y)
+    batch, w = task.prepare(X, Y), 3.0 * X[:, 0, range(3), range(3)].sum(axis=(0, 1))
+    oracle, truth = (TaskOracle(task, batch, np.ones(6), mode) for mode in ("augmented", "clamped"))
+    found, true = (total.offset + total.slope @ w for total in (oracle.total(w), truth.total(w)))
+    assert found == pytest.approx(oracle.planes(w).values.sum())
+    assert found >= true > task.pool_batch(batch, Query(w, "augmented", HARD)).values.sum()

@@ -38,7 +38,7 @@ def check_certificate(model):
 def test_no_scale_of_features_and_losses_ends_in_an_error(size, strength, solver, seed, tol):
     rng = np.random.default_rng(seed)
     X, y = 10.0**size * rng.normal(size=(12, 3)), rng.permutation(np.arange(12) % 3)
-    model = StructuralSVM(Multiclass(), C=10.0**strength, solver=solver, tol=tol, max_rounds=30)
+    model = StructuralSVM(Multiclass(), C=10.0**strength, solver=solver, tol=tol, max_iter=30)
     check_certificate(fit(model, X, y))
 
 
@@ -47,7 +47,7 @@ def test_no_scale_of_features_and_losses_ends_in_an_error(size, strength, solver
 def test_no_scale_of_a_smooth_objective_ends_in_an_error(size, strength, seed):
     rng = np.random.default_rng(seed)
     X, y = 10.0**size * rng.normal(size=(12, 3)), rng.permutation(np.arange(12) % 3)
-    check_certificate(fit(CRF(Multiclass(), C=10.0**strength, max_rounds=30), X, y))
+    check_certificate(fit(CRF(Multiclass(), C=10.0**strength, max_iter=30), X, y))
 
 
 @settings(max_examples=10)
@@ -57,7 +57,7 @@ def test_no_strength_of_a_latent_model_ends_in_an_error(strength, seed):
     rng = np.random.default_rng(seed)
     X = ["".join(rng.choice(list("ACGT"), 8)) for _ in range(4)]
     check_certificate(
-        fit(LatentSSVM(Motif(width=3, background_order=1), C=10.0**strength, max_rounds=3), X, [1, -1, 1, -1])
+        fit(LatentSSVM(Motif(width=3, background_order=1), C=10.0**strength, max_iter=3), X, [1, -1, 1, -1])
     )
 
 
@@ -85,7 +85,7 @@ def test_answers_that_are_no_maxima_are_found_at_every_scale(size, strength):
     y, X = [0, 1] * 6, list(10.0**size * rng.normal(size=(12, 1)))
     weight = 10.0 ** (strength - 2 * size)
     with raises("task", got="above the objective"):
-        fit(StructuralSVM(Careless(), C=weight, solver="block_ascent", tol=1e-6, max_rounds=50), X, y)
+        fit(StructuralSVM(Careless(), C=weight, solver="block_ascent", tol=1e-6, max_iter=50), X, y)
 
 
 class Side:
@@ -123,4 +123,4 @@ def test_an_objective_that_is_all_rounding_is_refused():
 def test_a_gap_of_zero_is_said_to_be_rounding():
     assert stop_text("converged", 3, 0.0, True) == "converged to machine precision after 3 iterations"
     assert stop_text("converged", 3, 1e-4, True) == "converged after 3 iterations"
-    assert stop_text("max_rounds", 3, 0.0, True) == "max_rounds after 3 iterations"
+    assert stop_text("max_iter", 3, 0.0, True) == "max_iter after 3 iterations"

@@ -13,7 +13,6 @@ from latentstruct.core.validation import (
     boolean,
     check_parameters,
     check_shape,
-    constraints_of,
     function,
     instance,
     integer,
@@ -65,7 +64,6 @@ class Wider(Base):
 
 
 def test_tables_of_base_classes_are_extended():
-    assert list(constraints_of(Wider)) == ["size", "mode", "share"]
     check_parameters(Wider(mode="b"))
     with raises("mode", got="b"):
         check_parameters(Base(mode="b"))
@@ -122,10 +120,10 @@ def test_errors_can_be_sent_to_other_processes(error):
 
 
 def test_parameters_are_rendered_as_options():
-    error = InputError("max_rounds", 0, "at least `min_rounds`", "Or leave out `restarts`.")
-    options_of = {"max_rounds": "--max-rounds", "restarts": "--restarts"}
-    expected = "--max-rounds must be at least `min_rounds`, got 0. Or leave out --restarts."
+    error = InputError("max_iter", 0, "at least `min_iterations`", "Or leave out `restarts`.")
+    options_of = {"max_iter": "--max-iter", "restarts": "--restarts"}
+    expected = "--max-iter must be at least `min_iterations`, got 0. Or leave out --restarts."
     assert error.render(options_of.get) == expected
     # A hint about a parameter that the command does not have is of no use there.
-    assert error.render({"max_rounds": "--max-rounds"}.get) == "--max-rounds must be at least `min_rounds`, got 0"
-    assert str(error).startswith("`max_rounds` must be")
+    assert error.render({"max_iter": "--max-iter"}.get) == "--max-iter must be at least `min_iterations`, got 0"
+    assert str(error).startswith("`max_iter` must be")

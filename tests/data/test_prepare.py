@@ -49,9 +49,11 @@ def test_parts_of_a_file_are_the_file(text, small_parts):
 
 def test_training_from_a_folder_is_training_on_the_file(text, small_parts):
     folder, solver = text / "folder", ("--solver", "lbfgs", "--tol", "1e-6", "-q", "--json")
-    told = json.loads(run("prepare", "chain", text / "train.txt", "-o", folder, "--shard-mb", "0.1", "--json").stdout)
-    assert (told["kind"], told["n_examples"], told["n_labels"]) == ("chain", 60, 3)
-    assert json.loads(run("info", folder, "--json").stdout) == told
+    reported = json.loads(
+        run("prepare", "chain", text / "train.txt", "-o", folder, "--shard-mb", "0.1", "--json").stdout
+    )
+    assert (reported["kind"], reported["n_examples"], reported["n_labels"]) == ("chain", 60, 3)
+    assert json.loads(run("info", folder, "--json").stdout) == reported
     results = []
     for name, data in (("direct", text / "train.txt"), ("stored", folder)):
         done = run("train", "chain", data, "-o", text / name, "--valid", text / "test.txt", *solver)
@@ -74,13 +76,13 @@ def test_training_from_a_folder_is_training_on_the_file(text, small_parts):
 def test_unknown_labels_stay_unknown(text, small_parts):
     path = text / "train.txt"
     path.write_text(path.read_text().replace("bites v V", "bites v ?"))
-    told = json.loads(run("prepare", "chain", path, "-o", text / "half", "--unknown", "?", "--json").stdout)
-    assert told["n_labels"] == 3
-    assert told["n_unlabelled"] > 5
+    reported = json.loads(run("prepare", "chain", path, "-o", text / "half", "--unknown", "?", "--json").stdout)
+    assert reported["n_labels"] == 3
+    assert reported["n_unlabeled"] > 5
     data = ShardedData(text / "half")
     assert data.task.latent
-    assert sum(int((batch.truth == -1).sum()) for batch in data.batches) == told["n_unlabelled"]
-    run("train", "chain", text / "half", "-o", text / "model", "--max-rounds", "3", "-q")
+    assert sum(int((batch.truth == -1).sum()) for batch in data.batches) == reported["n_unlabeled"]
+    run("train", "chain", text / "half", "-o", text / "model", "--max-iter", "3", "-q")
     assert type(latentstruct.load(text / "model")).__name__ == "HiddenCRF"
     assert evaluate(text / "model", text / "half") == evaluate(text / "model", path)
     assert "--unknown must be a label of" in fail("prepare", "chain", path, "-o", text / "no", "--unknown", "§")
@@ -119,7 +121,7 @@ def evaluate(model, data, *more):
 
 @pytest.fixture
 def sequences(tmp_path):
-    """Return a labelled file of sequences, and one of background."""
+    """Return a labeled file of sequences, and one of background."""
     (tmp_path / "both.fa").write_bytes(run("example", "motif").stdout_bytes)
     rng = np.random.default_rng(1)
     many = "".join(f">b{k}\n{''.join(rng.choice(list('ACGT'), 90))}\n" for k in range(40))
@@ -133,10 +135,15 @@ def test_a_motif_is_found_in_a_folder_as_in_the_files(sequences, tmp_path, monke
     monkeypatch.setattr("latentstruct.cli.kinds.motif.prepare.LETTERS_TOGETHER", 1000)
     both, many = sequences
     folder, how = tmp_path / "folder", ("--width", "11", "--restarts", "1", "-q", "--json")
-    told = json.loads(
+    reported = json.loads(
         run("prepare", "motif", both, "--background", many, "-o", folder, "--shard-mb", "9", "--json").stdout
     )
-    assert (told["n_positive"], told["n_negative"], told["n_background"], told["n_files"]) == (60, 60, 40, 3)
+    assert (reported["n_positive"], reported["n_negative"], reported["n_background"], reported["n_files"]) == (
+        60,
+        60,
+        40,
+        3,
+    )
     results = [
         json.loads(run("train", "motif", *data, "-o", tmp_path / name, *how).stdout)
         for name, data in (("direct", (both, "--background", many)), ("stored", (folder,)))
@@ -160,11 +167,11 @@ def test_a_motif_is_found_in_a_folder_as_in_the_files(sequences, tmp_path, monke
 def test_mistakes_are_answered(text):
     path, folder = text / "train.txt", text / "folder"
     run("prepare", "chain", path, "-o", folder, "-q")
-    run("train", "chain", folder, "-o", text / "model", "--model", "svm", "--seed", "1", "--max-rounds", "2", "-q")
+    run("train", "chain", folder, "-o", text / "model", "--model", "svm", "--seed", "1", "--max-iter", "2", "-q")
     ShardedData.write(text / "own", ShardedData(folder).task, examples_of(folder))
     (text / "table.csv").write_text("a,b\n1,x\n")
     (text / "empty.svm").write_text("\n")
-    for args, told in (
+    for args, reported in (
         (("prepare", "chain", "-"), "read twice"),
         (("prepare", "classes", text / "table.csv", "-o", text), "with other files"),
         (("prepare", "classes", text / "empty.svm", "-o", text / "no"), ", line 1: expected a label and index:value"),
@@ -182,7 +189,7 @@ def test_mistakes_are_answered(text):
         (("train", "chain", text / "own", "-o", text / "m"), "DATA must be data of latentstruct prepare"),
         (("train", "chain", folder, "-o", text / "m", "--model", "perceptron"), "one plane per example"),
     ):
-        assert told in fail(*args)
+        assert reported in fail(*args)
 
 
 def examples_of(folder):

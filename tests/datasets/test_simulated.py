@@ -74,7 +74,7 @@ def test_layout_of_a_field(layout, seed, n_train, n_test):
     assert len(field.X_train) == len(field.Y_train) == len(field.states_train) == n_train
     assert len(field.X_test) == len(field.Y_test) == len(field.states_test) == n_test
     assert not field.hidden[0]
-    # Every edge joins an output and a hidden node, and neighbours on the lattice only.
+    # Every edge joins an output and a hidden node, and neighbors on the lattice only.
     assert (field.hidden[field.edges[:, 0]] != field.hidden[field.edges[:, 1]]).all()
     if layout["layout"] == "chain":
         assert field.edges.tolist() == [[v, v + 1] for v in range(n_nodes - 1)]

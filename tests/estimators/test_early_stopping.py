@@ -83,7 +83,7 @@ def test_the_best_validation_weights_are_kept(name):
     assert [value for _, value in model.validation_scores_] == [-1, 0, -1, -2]
     numbers = [number for number, _ in model.validation_scores_]
     assert numbers == sorted(set(numbers))
-    assert numbers[-1] == model.n_rounds_
+    assert numbers[-1] == model.n_iter_
     assert model.gap_ == model.objective_ - model.lower_bound_ >= 0
     # The objective is that of the weights kept, not of the last ones.
     batch = model.task_.prepare(X, Y)
@@ -97,8 +97,8 @@ def test_the_best_validation_weights_are_kept(name):
 def test_every_and_min_delta():
     score = Peaked(100)
     stop = EarlyStopping(score, patience=3, every=2)
-    model = CRF(Multiclass(), C=5.0, max_rounds=9, tol=1e-15)
-    with pytest.warns(ConvergenceWarning, match="max_rounds"):
+    model = CRF(Multiclass(), C=5.0, max_iter=9, tol=1e-15)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, Y, early_stopping=stop)
     # The weights reached last are evaluated too.
     assert [number for number, _ in model.validation_scores_] == [2, 4, 6, 8, 9]
@@ -145,7 +145,7 @@ def test_cccp_is_evaluated_after_outer_iterations():
     score = Peaked(100)
     model = LatentSSVM(LatentMulticlass(), C=1.0)
     model.fit(STATES, LABELS, early_stopping=EarlyStopping(score, patience=100))
-    outer = {line.round for line in model.history_}
+    outer = {line.iteration for line in model.history_}
     assert {number for number, _ in model.validation_scores_} <= outer
 
 
@@ -166,8 +166,8 @@ def test_each_start_has_its_own_patience():
 
 
 def test_a_perceptron_and_a_task_that_settles():
-    model = StructuredPerceptron(Multiclass(), max_rounds=20).fit(X, Y, early_stopping=EarlyStopping(Peaked(3), 2))
-    assert (model.stop_reason_, model.n_rounds_) in {("early_stopping", 5), ("converged", model.n_rounds_)}
+    model = StructuredPerceptron(Multiclass(), max_iter=20).fit(X, Y, early_stopping=EarlyStopping(Peaked(3), 2))
+    assert (model.stop_reason_, model.n_iter_) in {("early_stopping", 5), ("converged", model.n_iter_)}
     two = Y > 0
     seen = []
     stop = EarlyStopping(lambda model: seen.append(model.score(X, two)) or seen[-1], patience=2)
@@ -179,9 +179,9 @@ def test_callbacks_see_scores_and_can_stop():
     lines = []
     model = CRF(Multiclass(), C=5.0, tol=1e-15)
     stop = EarlyStopping(Peaked(100))
-    model.fit(X, Y, early_stopping=stop, callback=lambda line: lines.append(line) or line.round == 3)
+    model.fit(X, Y, early_stopping=stop, callback=lambda line: lines.append(line) or line.iteration == 3)
     assert model.stop_reason_ == "callback"
-    assert [(line.round, line.validation_score) for line in lines] == model.validation_scores_
+    assert [(line.iteration, line.validation_score) for line in lines] == model.validation_scores_
     assert all(line.w is None for line in [*lines, *model.history_])
 
 
@@ -309,11 +309,11 @@ def test_a_chain_by_the_command(files, tmp_path, model):
     limits = [] if model == "perceptron" else ["-C", "10", "--tol", "1e-9"]
     command = ["train", "chain", train, "--valid", dev, "--model", model, *limits]
     stopping = ["--early-stopping", "--patience", "2"]
-    told = run(*command, *stopping, "-o", tmp_path / "model", "--json")
-    result = json.loads(told.stdout)
+    reported = run(*command, *stopping, "-o", tmp_path / "model", "--json")
+    result = json.loads(reported.stdout)
     scores = [score for _, score in result["validation_scores"]]
     assert result["valid"]["chunks"]["f1"] == max(scores)
-    assert "validation score" in told.stderr
+    assert "validation score" in reported.stderr
     if result["stop_reason"] == "early_stopping":
         assert len(scores) - 1 - max(k for k, score in enumerate(scores) if score > max(scores[:k], default=-1)) == 2
     assert latentstruct.load(tmp_path / "model").stop_reason_ == result["stop_reason"]
@@ -321,7 +321,7 @@ def test_a_chain_by_the_command(files, tmp_path, model):
     assert "best validation score" in shown
     weights = [latentstruct.load(tmp_path / name).coef_ for name in ("model", "again")]
     assert np.array_equal(*weights)
-    plain = json.loads(run(*command, "-o", tmp_path / "plain", "-q", "--json", "--max-rounds", "3").stdout)
+    plain = json.loads(run(*command, "-o", tmp_path / "plain", "-q", "--json", "--max-iter", "3").stdout)
     assert "validation_scores" not in plain
 
 
@@ -353,7 +353,7 @@ def test_options_that_make_no_sense_are_refused(files, tmp_path, options, messag
 def test_an_interrupted_command_saves_the_best_weights(files, tmp_path):
     train, dev = files
     command = ["train", "chain", train, "--valid", dev, "--model", "crf", "-C", "10", "--tol", "1e-9"]
-    run_interrupted(*command, "--early-stopping", "-o", tmp_path / "model", at=lambda line: line.round == 2)
+    run_interrupted(*command, "--early-stopping", "-o", tmp_path / "model", at=lambda line: line.iteration == 2)
     assert latentstruct.load(tmp_path / "model").stop_reason_ == "interrupted"
 
 
@@ -366,7 +366,7 @@ def test_every_kind_has_a_score_to_stop_by(kind, tmp_path):
         # The default there improves weights and a distribution over boxes in turn.
         assert "--early-stopping must be left out for ModLat" in fail(*command)
         command += ["--model", "latent"]
-    result = json.loads(run(*command, "--max-rounds", "2").stdout)
+    result = json.loads(run(*command, "--max-iter", "2").stdout)
     scores = [score for _, score in result["validation_scores"]]
     assert scores
     assert all(0 <= score <= 1 for score in scores)

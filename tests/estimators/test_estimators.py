@@ -75,7 +75,7 @@ def test_classes(estimator):
     np.testing.assert_allclose(scores, X @ model.coef_[:12].reshape(4, 3) + model.coef_[12:])
     assert model.coef_.shape == (15,)
     assert model.n_features_in_ == 4
-    assert model.n_rounds_ == len(model.history_)
+    assert model.n_iter_ == len(model.history_)
     assert model.history_[-1].objective == pytest.approx(model.objective_)
     assert model.gap_ == model.objective_ - model.lower_bound_
     assert model.certified_
@@ -223,13 +223,13 @@ def test_label_absent_from_a_fold():
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_clone_and_parameters(estimator):
     model = estimator(Multiclass(bias=1.0), warm_start=True)
-    model.set_params(task__bias=2.0, max_rounds=7)
+    model.set_params(task__bias=2.0, max_iter=7)
     assert model.get_params()["task__bias"] == 2.0
     copied = clone(model)
     assert copied.task is not model.task
     assert copied.get_params(deep=False).keys() == model.get_params(deep=False).keys()
     assert copied.task.bias == 2.0
-    assert copied.max_rounds == 7
+    assert copied.max_iter == 7
     assert not hasattr(clone(StructuralSVM(Multiclass()).fit(X, Y)), "coef_")
 
 
@@ -336,10 +336,10 @@ def test_same_data_keeps_the_state(solver):
 
 def test_smooth_objectives_start_from_the_weights():
     model = CRF(Multiclass(), tol=1e-6, warm_start=True).fit(X, Y)
-    first = model.n_rounds_
+    first = model.n_iter_
     model.fit(X, Y)
-    assert model.n_rounds_ < first
-    assert model.n_rounds_ == 1
+    assert model.n_iter_ < first
+    assert model.n_iter_ == 1
 
 
 def test_other_data_starts_from_the_weights():
@@ -400,10 +400,10 @@ def test_without_warm_start_fits_are_independent():
 
 
 def test_perceptron_goes_on():
-    model = StructuredPerceptron(Multiclass(), max_rounds=2, average=False, warm_start=True).fit(X, Y)
+    model = StructuredPerceptron(Multiclass(), max_iter=2, average=False, warm_start=True).fit(X, Y)
     first = model.coef_.copy()
     model.fit(X, Y)
-    fresh = StructuredPerceptron(Multiclass(), max_rounds=2, average=False).fit(X, Y)
+    fresh = StructuredPerceptron(Multiclass(), max_iter=2, average=False).fit(X, Y)
     assert np.array_equal(first, fresh.coef_)
     assert not np.array_equal(model.coef_, first)
 
@@ -430,11 +430,11 @@ def test_callback():
     assert model.history_[-1].objective == model.objective_
 
 
-@pytest.mark.parametrize("limit", [{"max_rounds": 1}, {"max_seconds": 1e-9}])
+@pytest.mark.parametrize("limit", [{"max_iter": 1}, {"max_seconds": 1e-9}])
 @pytest.mark.parametrize("estimator", [StructuralSVM, CRF])
 def test_limits_warn(estimator, limit):
     (reason,) = limit
-    with pytest.warns(ConvergenceWarning, match=rf"\({reason}\) after 1 rounds with .*Raise the limit"):
+    with pytest.warns(ConvergenceWarning, match=rf"\({reason}\) after 1 iterations with .*Raise the limit"):
         model = estimator(Multiclass(), tol=1e-9, **limit).fit(X, Y)
     assert model.stop_reason_ == reason
     assert model.predict(X).shape == (60,)
@@ -452,7 +452,7 @@ def test_interrupt_keeps_a_usable_model():
 
 def test_no_bound_is_said():
     with pytest.warns(ConvergenceWarning, match="no bound"):
-        StructuralSVM(Multiclass(), solver=Subgradient(), max_rounds=3).fit(X, Y)
+        StructuralSVM(Multiclass(), solver=Subgradient(), max_iter=3).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -505,8 +505,8 @@ def test_cold_soft_maximum_is_the_hinge(task, inputs, outputs):
     hinge = StructuralSVM(task, C=0.1, tol=1e-6).fit(inputs, outputs)
     cold = StructuredEstimator(task, C=0.1, temperature=(1e-3, 0.0), tol=1e-4).fit(inputs, outputs)
     # ε log Σ exp lies above the max by at most ε times the log of the number of outputs.
-    room = 0.1 * 1e-3 * sum(np.log(3) if np.ndim(x) == 1 else len(x) * np.log(2) for x in inputs)
-    assert hinge.lower_bound_ <= cold.objective_ <= hinge.objective_ * (1 + 1e-4) + room
+    allowance = 0.1 * 1e-3 * sum(np.log(3) if np.ndim(x) == 1 else len(x) * np.log(2) for x in inputs)
+    assert hinge.lower_bound_ <= cold.objective_ <= hinge.objective_ * (1 + 1e-4) + allowance
     soft = StructuredEstimator(task, C=0.1, temperature=(1.0, 0.0)).fit(inputs, outputs)
     assert soft.objective_ > cold.objective_
 

@@ -242,7 +242,7 @@ class TestProximal:
         objective = latent(np.random.default_rng(1))
         start = np.random.default_rng(2).normal(size=objective.n_features)
         every, fewer = (Proximal(1e-2, direct=direct).minimize(objective, start) for direct in (True, False))
-        assert fewer.n_rounds < every.n_rounds
+        assert fewer.n_iter < every.n_iter
         assert every.objective <= fewer.objective <= objective.value(start)
         # Where there are no soft descents the direct one is all there is.
         alone, same = (Proximal(1e-2, smoothing=(), direct=given).minimize(objective, start) for given in (True, False))
@@ -259,7 +259,7 @@ class TestProximal:
         assert result.certified
         # Where the minimum is w = 0, bound and objective are equal but for rounding.
         assert -1e-12 * result.objective <= result.gap <= 1e-3 * result.objective
-        rival = Subgradient(step="plain", learning_rate=0.1, max_rounds=60).minimize(objective)
+        rival = Subgradient(step="plain", learning_rate=0.1, max_iter=60).minimize(objective)
         assert result.lower_bound <= rival.objective * (1 + 1e-12)
         assert result.objective <= rival.objective * (1 + 1e-3)
 
@@ -296,7 +296,7 @@ class TestProximal:
         values = [line.objective for line in result.history]
         assert all(after <= before for before, after in pairwise(values))
         # It is a minimum: another method hardly gets on from there.
-        peer = AlternatingSubgradient(max_rounds=50, tol=1e-9).minimize(objective, result.w)
+        peer = AlternatingSubgradient(max_iter=50, tol=1e-9).minimize(objective, result.w)
         assert peer.objective >= result.objective * (1 - 1e-2)
 
     def test_result_is_a_minimum_of_its_own_convex_problem(self):
@@ -319,7 +319,7 @@ class TestProximal:
 
     def test_interrupted(self):
         def stop(line):
-            if line.round == 3:
+            if line.iteration == 3:
                 raise KeyboardInterrupt
 
         objective = latent(np.random.default_rng(0))
@@ -333,7 +333,7 @@ class TestProximal:
         result = Proximal().minimize(objective)
         assert result.lower_bound == -np.inf
         assert result.w[:3].any()
-        rival = Subgradient(step="plain", learning_rate=0.1, max_rounds=100).minimize(objective)
+        rival = Subgradient(step="plain", learning_rate=0.1, max_iter=100).minimize(objective)
         assert result.objective <= rival.objective * (1 + 1e-3)
 
     @pytest.mark.parametrize("bad", [{"smoothing": 1.0}, {"smoothing": (0.0,)}, {"max_planes": 2}, {"restarts": 0}])
@@ -355,7 +355,7 @@ class TestAlternatingSubgradient:
             rises += bool(values) and value > values[-1]
             values.append(value)
             v = v - gradient / (rises + 1)
-        result = AlternatingSubgradient(tol=1e-12, max_rounds=15).minimize(objective, w)
+        result = AlternatingSubgradient(tol=1e-12, max_iter=15).minimize(objective, w)
         assert [line.objective for line in result.history] == pytest.approx(np.minimum.accumulate(values))
         assert result.oracle_calls == 15 * objective.n_examples
 
@@ -364,7 +364,7 @@ class TestAlternatingSubgradient:
         assert AlternatingSubgradient(tol=0.5).minimize(objective).reason == "converged"
 
     def test_contract(self):
-        check_solver(AlternatingSubgradient(max_rounds=50))
+        check_solver(AlternatingSubgradient(max_iter=50))
 
     @pytest.mark.parametrize("rate", ["a", None, 0.0, np.nan, np.inf])
     def test_bad_learning_rate(self, rate):

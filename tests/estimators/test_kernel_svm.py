@@ -183,7 +183,7 @@ def test_a_linear_kernel_is_the_linear_latent_model(form):
     )
     # The first convex problem has one minimum.
     with pytest.warns(ConvergenceWarning):
-        linear, model = (clone(one).set_params(max_rounds=1).fit(inputs, Y, H=H) for one in models)
+        linear, model = (clone(one).set_params(max_iter=1).fit(inputs, Y, H=H) for one in models)
     scores = model.decision_function(inputs)
     np.testing.assert_allclose(scores, linear.decision_function(inputs), atol=0.05)
     assert model.objective_ == pytest.approx(linear.objective_, rel=1e-3)

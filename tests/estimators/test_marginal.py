@@ -42,7 +42,7 @@ def views(seed=0, n=40, states=4, d=5):
     return X, y
 
 
-def half_labelled(seed=0, n=12, length=8):
+def half_labeled(seed=0, n=12, length=8):
     rng = np.random.default_rng(seed)
     Y = [rng.integers(0, 3, length) for _ in range(n)]
     X = [np.eye(3)[y] + rng.normal(size=(length, 3)) for y in Y]
@@ -194,7 +194,7 @@ def test_without_latents_min_entropy_is_the_structural_svm():
     assert one.score(X[:, 0], y) > 0.3
 
 
-CASES = {"views": (LatentMulticlass(), views), "half-labelled": (Chain(), half_labelled)}
+CASES = {"views": (LatentMulticlass(), views), "half-labeled": (Chain(), half_labeled)}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -233,7 +233,7 @@ def test_ways_of_training_reach_low_objectives(name, estimator):
     task, make = CASES[name]
     X, Y = make()
     found = {}
-    for solver in ("auto", CCCP(), LBFGS(), Subgradient(tol=1e-4, max_rounds=300)):
+    for solver in ("auto", CCCP(), LBFGS(), Subgradient(tol=1e-4, max_iter=300)):
         model = estimator(task, C=0.5, solver=solver, random_state=3).fit(X, Y)
         value = objective_of(estimator(task, C=0.5), X, Y).value(model.coef_)
         assert model.objective_ == pytest.approx(value, rel=1e-9)
@@ -289,7 +289,7 @@ def test_restarts_keep_the_best(estimator):
 
 
 def test_annealing_reports_the_hard_objective():
-    X, Y = half_labelled()
+    X, Y = half_labeled()
     model = MarginalSSVM(Chain(), C=1.0).fit(X, Y)
     objective = objective_of(MarginalSSVM(Chain(), C=1.0), X, Y)
     known = [line for line in model.history_ if not line.estimate]
@@ -301,10 +301,10 @@ def test_annealing_reports_the_hard_objective():
 
 
 def test_limits_and_interrupts_keep_the_best():
-    X, Y = half_labelled()
+    X, Y = half_labeled()
 
     def interrupt(line):
-        if line.round == 4:
+        if line.iteration == 4:
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match="interrupted"):
@@ -312,15 +312,15 @@ def test_limits_and_interrupts_keep_the_best():
     objective = objective_of(MarginalSSVM(Chain(), C=1.0), X, Y)
     assert model.objective_ == pytest.approx(objective.value(model.coef_))
     assert model.objective_ <= objective.value(np.zeros(len(model.coef_)))
-    with pytest.warns(ConvergenceWarning, match="max_rounds"):
-        MarginalSSVM(Chain(), C=1.0, max_rounds=2).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        MarginalSSVM(Chain(), C=1.0, max_iter=2).fit(X, Y)
 
 
 # ---- probabilities ---------------------------------------------------------------------------------------
 
 
 def test_marginals_and_confidence_of_a_marginal_svm():
-    X, Y = half_labelled()
+    X, Y = half_labeled()
     model = MarginalSSVM(Chain(), C=0.5).fit(X, Y)
     marginals, predictions = model.marginals(X), model.predict(X)
     expected = model.task_.marginals(model.task_.prepare(X), model.coef_, Temperature(1.0, 1.0))
@@ -348,7 +348,7 @@ def test_the_discriminant_of_a_marginal_motif_decides():
 
 
 def test_pair_marginals_fit_the_marginals():
-    X, Y = half_labelled()
+    X, Y = half_labeled()
     model = HiddenCRF(Chain(), C=0.5).fit(X, Y)
     for single, pairs in zip(model.marginals(X), model.pair_marginals(X), strict=True):
         np.testing.assert_allclose(pairs.sum(axis=2), single[:-1], atol=1e-9)

@@ -240,9 +240,9 @@ def test_planes_kept_for_another_distribution_are_bounds_and_tight(case):
         store.append(every, task.planes(before, w, "augmented", HARD), np.zeros(task.n_features))
     store.change_offsets(task.plane_losses(after))
     kept = [set() for _ in every]
-    for asked, mode in [(world.w, "clamped"), *((w, "augmented") for w in points)]:
+    for requested, mode in [(world.w, "clamped"), *((w, "augmented") for w in points)]:
         for i, (example, own) in enumerate(zip(world.listed, world.own, strict=True)):
-            heights = example.features @ asked
+            heights = example.features @ requested
             if mode == "augmented":
                 heights += world.split(world.P)[i] @ world.table(i)
             kept[i].add(int(heights.argmax()) if mode == "augmented" else int(own[heights[own].argmax()]))
@@ -458,7 +458,7 @@ def test_models_come_back_from_disk(tmp_path):
 
 
 @pytest.mark.parametrize("make", [ModLat, IterativeLSVM])
-@pytest.mark.parametrize("ending", ["callback", "interrupted", "max_seconds", "max_rounds"])
+@pytest.mark.parametrize("ending", ["callback", "interrupted", "max_seconds", "max_iter"])
 def test_training_that_is_stopped_keeps_the_best_so_far(make, ending):
     X, y, _ = planted()
 
@@ -467,7 +467,7 @@ def test_training_that_is_stopped_keeps_the_best_so_far(make, ending):
             raise KeyboardInterrupt
         return ending == "callback" and not line.estimate
 
-    limits = {"max_seconds": {"max_seconds": 1e-9}, "max_rounds": {"max_rounds": 1}}.get(ending, {})
+    limits = {"max_seconds": {"max_seconds": 1e-9}, "max_iter": {"max_iter": 1}}.get(ending, {})
     model = make(comparing(), C=1.0, **limits)
     if ending == "callback":
         model.fit(X, y, callback=callback)
@@ -475,7 +475,7 @@ def test_training_that_is_stopped_keeps_the_best_so_far(make, ending):
         with pytest.warns(ConvergenceWarning, match="training stopped early"):
             model.fit(X, y, callback=callback)
     assert model.stop_reason_ == ending
-    assert len(model.history_) == model.n_rounds_ == 1
+    assert len(model.history_) == model.n_iter_ == 1
     assert np.isfinite(model.objective_)
     if make is ModLat:
         assert model.objective_ == pytest.approx(objective_of(model, X, y))
@@ -559,7 +559,7 @@ def test_the_reason_is_that_of_the_best_start(monkeypatch, make):
         values = [start.objective for start in starts]
         best = starts[int(np.argmin(values))]
         assert model.restart_objectives_ == values
-        assert (model.objective_, model.n_rounds_, model.stop_reason_) == (best.objective, best.n_rounds, best.reason)
+        assert (model.objective_, model.n_iter_, model.stop_reason_) == (best.objective, best.n_iter, best.reason)
         if best is not starts[-1]:
             return
     pytest.fail("the last start was always the best one")
@@ -606,7 +606,7 @@ def test_lines_are_consistent(model):
     lines = []
     clone(model).set_params(restarts=2).fit(X, y, H=h, callback=lines.append)
     assert any(line.estimate for line in lines)
-    assert any(line.round > 1 for line in lines)
+    assert any(line.iteration > 1 for line in lines)
     for line in lines:
         assert line.gap == pytest.approx(line.objective - line.lower_bound, abs=1e-9)
         assert line.gap >= 0.0
@@ -623,7 +623,7 @@ def test_the_stochastic_subgradient_prepares_each_example_once(monkeypatch):
 
     monkeypatch.setattr(LatentMulticlass, "prepare", counting)
     model = ModLat(comparing(), C=1.0, latent_solver="subgradient").fit(X, y)
-    assert model.n_rounds_ > 1
+    assert model.n_iter_ > 1
     assert sizes == [30] + 30 * [1]
 
 
@@ -634,15 +634,15 @@ def test_symmetric_losses_need_one_product(monkeypatch, loss, products):
     X, y, _ = planted(n=10)
     task = comparing(loss)
     task.learn(X, y)
-    batch, asked, original = task.prepare(X, y), [], LatentMulticlass._latent_products
+    batch, requested, original = task.prepare(X, y), [], LatentMulticlass._latent_products
 
     def counting(*given, **more):
-        asked.append(1)
+        requested.append(1)
         return original(*given, **more)
 
     monkeypatch.setattr(LatentMulticlass, "_latent_products", counting)
     task.diversity(batch, np.full(50, 0.2))
-    assert len(asked) == products
+    assert len(requested) == products
 
 
 def test_predictions_of_a_pruned_model_have_states_of_the_predicted_class():

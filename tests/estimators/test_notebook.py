@@ -76,7 +76,7 @@ def test_a_fitted_estimator_adds_what_training_reached():
     facts = dict(cells.facts)
     assert facts["objective"] == f"{model.objective_:.6g}"
     assert facts["relative gap"] == f"{model.relative_gap_:.2g} (certified)"
-    assert facts["stopped"].startswith(f"converged after {model.n_rounds_} round")
+    assert facts["stopped"].startswith(f"converged after {model.n_iter_} iteration")
     assert facts["weights"].startswith(str(len(model.coef_)))
     assert "starts" not in facts
     with config_context(display="text"):
@@ -89,12 +89,12 @@ def test_the_table_says_why_a_gap_is_no_certificate():
     latent = dict(fitted_facts(LatentSSVM(states, restarts=2).fit(X, Y)))
     assert "of the last convex problem" in latent["relative gap"]
     assert latent["starts"].startswith("2, objectives ")
-    with pytest.warns(UserWarning, match="max_rounds"):
-        unbounded = StructuralSVM(Multiclass(), solver=Subgradient(max_rounds=1)).fit(X, Y)
+    with pytest.warns(UserWarning, match="max_iter"):
+        unbounded = StructuralSVM(Multiclass(), solver=Subgradient(max_iter=1)).fit(X, Y)
     facts = dict(fitted_facts(unbounded))
     assert facts["lower bound"] == "none"
     assert facts["relative gap"] == "unknown: the solver has no bound"
-    assert facts["stopped"] == "max_rounds after 1 round"
+    assert facts["stopped"] == "max_iter after 1 iteration"
     exact = StructuralSVM(Multiclass()).fit(X, Y)
     exact.certified_ = False
     assert "inference was not exact" in dict(fitted_facts(exact))["relative gap"]
@@ -108,7 +108,7 @@ def test_whatever_the_table_says_is_escaped(reason):
     assert Cells(fitted_table(model)).facts == fitted_facts(model)
 
 
-def test_colours_are_left_to_the_notebook():
+def test_colors_are_left_to_the_notebook():
     table = fitted_table(StructuralSVM(Multiclass()).fit(X, Y))
     assert "color:inherit" in table
     assert "#" not in table
@@ -152,7 +152,7 @@ def test_values_are_shown_by_their_size_where_they_are_long(value, text):
 
 def test_what_holds_arrays_and_data_shows_itself_in_one_line():
     large = np.zeros((10000, 500))
-    path = groupnorm_path(LatentMulticlass(n_states=2, weights="state"), X, Y, 1.0, n_strengths=2)
+    path = groupnorm_path(LatentSSVM(LatentMulticlass(n_states=2, weights="state")), X, Y, n_strengths=2)
     holders = [
         DetectionInput(np.zeros((10000, 4)), large),
         GraphInput(large, np.zeros((0, 2), dtype=np.int64)),

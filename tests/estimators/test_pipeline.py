@@ -32,6 +32,7 @@ MEASURES = {
     "parse": (lambda scores: scores["f1"], 0.8),
     "diverse": (lambda scores: scores["random_loss"] - scores["loss"], 0.05),
     "cluster": (lambda scores: scores["pairs"]["f1"], 0.7),
+    "program": (lambda scores: scores["f1"], 0.7),
 }
 
 
@@ -83,7 +84,7 @@ def test_five_lines_lead_from_nothing_to_a_page(task, empty, monkeypatch):
 def test_an_archive_goes_through_a_pipe(empty):
     # Standard input has no name that could tell what it is.
     latentstruct = shlex.join([sys.executable, "-c", COMMAND])
-    line = f"{latentstruct} example segment | {latentstruct} train segment - -o model --max-rounds 1 --quiet --json"
+    line = f"{latentstruct} example segment | {latentstruct} train segment - -o model --max-iter 1 --quiet --json"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, env=os.environ)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["kind"] == "segment"

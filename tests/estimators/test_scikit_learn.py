@@ -86,10 +86,10 @@ def test_every_class_with_parameters_can_be_cloned(kind):
 
 
 def test_nested_parameters_are_set_and_shown():
-    model = StructuralSVM(LatentMulticlass(n_states=2), solver=CCCP(BlockAscent(max_rounds=5)))
-    assert model.get_params()["solver__inner__max_rounds"] == 5
-    assert model.set_params(C=2.0, solver__inner__max_rounds=7, task__n_states=3) is model
-    assert (model.C, model.solver.inner.max_rounds, model.task.n_states) == (2.0, 7, 3)
+    model = StructuralSVM(LatentMulticlass(n_states=2), solver=CCCP(BlockAscent(max_iter=5)))
+    assert model.get_params()["solver__inner__max_iter"] == 5
+    assert model.set_params(C=2.0, solver__inner__max_iter=7, task__n_states=3) is model
+    assert (model.C, model.solver.inner.max_iter, model.task.n_states) == (2.0, 7, 3)
     model.set_params(solver=CCCP(LBFGS()), solver__inner__tol=0.5)
     assert repr(model) == "StructuralSVM(task=LatentMulticlass(n_states=3), C=2.0, solver=CCCP(inner=LBFGS(tol=0.5)))"
     for wrong in ("D", "task__D", "D__C"):
@@ -202,7 +202,7 @@ def test_diagrams_show_parameters():
     assert "0.25" in shown
     if hasattr(BaseEstimator, "_get_params_html"):
         assert ("parameters" in estimator_html_repr(Theirs()).lower()) == ("parameters" in shown.lower())
-        assert "max_rounds" in shown
+        assert "max_iter" in shown
     step = estimator_html_repr(make_pipeline(StandardScaler(), CRF(Multiclass(), C=7.0)))
     assert "CRF" in step
     assert "Multiclass" in Multiclass()._repr_mimebundle_()["text/html"]

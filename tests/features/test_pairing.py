@@ -9,7 +9,6 @@ from scipy import sparse
 
 from error_fields import raises
 from latentstruct import CorrelationClustering, StructuralSVM
-from latentstruct.exceptions import InputError
 from latentstruct.features.pairs import RELATIONS, pair_feature_names, pair_features
 from latentstruct.metrics import cluster_scores
 
@@ -61,7 +60,7 @@ def test_a_single_item_has_no_pairs(form):
 
 
 def groups(seed, n_groups, form):
-    """Groups of items around their clusters' centres, which are new in each group."""
+    """Groups of items around their clusters' centers, which are new in each group."""
     rng = np.random.default_rng(seed)
     X, Y = [], []
     for _ in range(n_groups):
@@ -99,9 +98,11 @@ def test_bad_input(items, options, parameter, expected):
         pair_features(items, **options)
 
 
-@pytest.mark.parametrize("items", [np.ones(3), [[np.nan]]])
-def test_items_are_finite_rows(items):
-    with pytest.raises(InputError, match="items"):
+@pytest.mark.parametrize(
+    ("items", "expected"), [(np.ones(3), "two-dimensional (items, features)"), ([[np.nan]], "finite")]
+)
+def test_items_are_finite_rows(items, expected):
+    with raises("items", expected=expected):
         pair_features(items)
 
 

@@ -142,7 +142,7 @@ def test_an_alternating_chain_is_not_called_exact_where_it_is_not():
 
 @pytest.mark.parametrize("arity", [2, 3])
 def test_ties_do_not_spoil_the_best_assignment_of_a_tree(arity):
-    # Neighbours gain by being different and nothing tells their states apart: every belief ties.
+    # Neighbors gain by being different and nothing tells their states apart: every belief ties.
     rng = np.random.default_rng(0)
     scopes = [[0, 1], [1, 2], [1, 3], [3, 4]] if arity == 2 else [[0, 1, 2], [2, 3, 4]]
     structure = make_graphs([([2] * 5, scopes)])
@@ -179,8 +179,8 @@ def test_a_graph_without_a_possible_state_has_value_minus_infinity():
         assert found.unary[of_unary == 1].sum() == pytest.approx(2.0)
 
 
-def test_many_neighbours_and_large_scores_stay_in_range():
-    # A star: Σ over the centre of Π over leaves has a closed form.
+def test_many_neighbors_and_large_scores_stay_in_range():
+    # A star: Σ over the center of Π over leaves has a closed form.
     rng = np.random.default_rng(0)
     n_leaves = 1500
     structure = make_graphs([([3] * (n_leaves + 1), [[0, i + 1] for i in range(n_leaves)])])
@@ -188,9 +188,9 @@ def test_many_neighbours_and_large_scores_stay_in_range():
     for scale in (1.0, 1e3):
         unary, tables = random_potentials(rng, structure, scale=scale)
         joint = tables.reshape(n_leaves, 3, 3) + unary[3:].reshape(n_leaves, 1, 3)
-        centre = unary[:3] + np.logaddexp.reduce(joint, axis=2).sum(axis=0)
+        center = unary[:3] + np.logaddexp.reduce(joint, axis=2).sum(axis=0)
         found = Propagation(structure, hidden).run(unary, tables, Temperature(1.0, 1.0))
-        assert found.values[0] == pytest.approx(np.logaddexp.reduce(centre), rel=1e-10)
+        assert found.values[0] == pytest.approx(np.logaddexp.reduce(center), rel=1e-10)
         assert found.exact.all()
 
 
@@ -261,7 +261,7 @@ def test_beliefs_are_the_derivatives_of_the_bethe_value(seed, temperature):
 
 
 def test_restless_messages_are_not_called_converged():
-    # Three neighbours that all want to differ cannot: max-product turns round and round.
+    # Three neighbors that all want to differ cannot: max-product turns iteration and iteration.
     structure = make_graphs([([2] * 3, [[0, 1], [1, 2], [2, 0]])])
     rng = np.random.default_rng(3)
     unary, tables = 0.1 * rng.standard_normal(6), np.tile([0.0, 5.0, 5.0, 0.0], 3)

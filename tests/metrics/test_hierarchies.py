@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from error_fields import raises
 from latentstruct import Multiclass, StructuralSVM, Temperature, build_objective
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.hierarchies import tree_costs
@@ -83,8 +84,8 @@ def test_training_with_the_costs_of_a_tree():
     # Tennis looks like football as often as like opera: only the costs can tell which mistake is the lesser one.
     rng = np.random.default_rng(0)
     Y = np.array(["football", "tennis", "opera"] * 60)
-    centres = {"football": -1.0, "opera": 1.0}
-    X = np.array([[centres.get(y, 0.0) + 0.7 * rng.normal()] for y in Y])
+    centers = {"football": -1.0, "opera": 1.0}
+    X = np.array([[centers.get(y, 0.0) + 0.7 * rng.normal()] for y in Y])
     equal, tree = (
         StructuralSVM(Multiclass(labels, costs=costs, bias=1.0), C=1.0, tol=1e-5).fit(X, Y)
         for costs in (None, tree_costs(PARENTS, labels))
@@ -126,5 +127,5 @@ def test_bad_trees(tree, labels, message):
 
 
 def test_unknown_cost():
-    with pytest.raises(InputError, match="`cost` must be 'path' or 'height'"):
+    with raises("cost", got="'depth'", expected="'path' or 'height'"):
         tree_costs(PARENTS, ["opera"], cost="depth")

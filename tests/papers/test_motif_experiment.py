@@ -144,7 +144,7 @@ def test_word_frequencies_ignore_the_strand(sequences):
 
 def test_hits_are_counted_by_centres():
     acs = [[(10, 20, 1)], [], [(0, 4, -1), (30, 40, 1)], [(10, 20, 1)]]
-    # Centres 15, –, 35 and 15 against windows of width 10: distances 5, –, 0 and 6.
+    # Centers 15, –, 35 and 15 against windows of width 10: distances 5, –, 0 and 6.
     assert lssvm_motif.share_hit([15, 0, 30, 16], 10, acs) == 2 / 3
 
 

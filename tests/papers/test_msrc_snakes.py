@@ -30,8 +30,8 @@ def photograph(rng, height=50, width=70):
     labels = np.full((height, width), 4, np.uint8)
     below = int(rng.choice([1, 2, 3, 5]))
     labels[height // 2 :] = below
-    colours = np.array([[0, 0, 0], [150, 90, 60], [60, 170, 60], [20, 90, 30], [130, 170, 240], [180, 30, 40]])
-    pixels = colours[labels] + rng.normal(scale=20, size=(height, width, 3))
+    colors = np.array([[0, 0, 0], [150, 90, 60], [60, 170, 60], [20, 90, 30], [130, 170, 240], [180, 30, 40]])
+    pixels = colors[labels] + rng.normal(scale=20, size=(height, width, 3))
     labels[:, :15] = 0
     return pixels.clip(0, 255).astype(np.uint8), labels
 
@@ -88,7 +88,7 @@ def test_msrc(tmp_path):
     for name, image, labels in zip(data.names, data.images, data.labels, strict=True):
         np.testing.assert_array_equal(labels, written[name][1])
         assert image.dtype == np.uint8
-        # JPEG is lossy, but keeps the mean colour.
+        # JPEG is lossy, but keeps the mean color.
         assert np.abs(image.mean(axis=(0, 1)) - written[name][0].mean(axis=(0, 1))).max() < 3
     assert [one.shape for one in data.images[:1]] == [(50, 70, 3)]
     np.testing.assert_array_equal(data.labels[-1], written["2_1_s"][1])
@@ -216,7 +216,7 @@ def test_features_of_cells():
     features = snakes.cell_features(grid).reshape(2, 2, 9, 5)
     assert (features.sum(axis=3) == 1).all()
     shown = features.argmax(axis=3)
-    # Colour 0 is the background, which also surrounds the grid.
+    # Color 0 is the background, which also surrounds the grid.
     assert shown[0, 0].tolist() == [0, 0, 0, 0, 0, 3, 0, 1, 2]
     assert shown[1, 1].tolist() == [0, 3, 0, 1, 2, 0, 0, 0, 0]
     graph = snakes.make_graph(grid, edge_features=True)
@@ -226,21 +226,21 @@ def test_features_of_cells():
 
 
 def crawl(rng, height=6, width=6):
-    """Return a grid with a snake of ten cells that does not meet itself, each coloured by the way to the next."""
+    """Return a grid with a snake of ten cells that does not meet itself, each colored by the way to the next."""
     steps = {(0, 1): 1, (0, -1): 2, (1, 0): 3, (-1, 0): 4}
     while True:
-        labels, colours = np.zeros((height, width), int), np.zeros((height, width), int)
+        labels, colors = np.zeros((height, width), int), np.zeros((height, width), int)
         place = (int(rng.integers(height)), int(rng.integers(width)))
         for number in range(1, 11):
             labels[place] = number
-            ways = [(place[0] + i, place[1] + j, colour) for (i, j), colour in steps.items()]
+            ways = [(place[0] + i, place[1] + j, color) for (i, j), color in steps.items()]
             free = [one for one in ways if 0 <= one[0] < height and 0 <= one[1] < width and not labels[one[:2]]]
             if not free:
                 break
-            *following, colours[place] = free[rng.integers(len(free))]
+            *following, colors[place] = free[rng.integers(len(free))]
             place = tuple(following)
         else:
-            return np.array(snakes.COLOURS, np.uint8)[colours], labels
+            return np.array(snakes.COLORS, np.uint8)[colors], labels
 
 
 def test_experiment_with_snakes(tmp_path, monkeypatch):
@@ -253,11 +253,11 @@ def test_experiment_with_snakes(tmp_path, monkeypatch):
         stored[f"{part}_pixels"] = np.concatenate([pixels.reshape(-1, 3) for pixels, _ in examples])
         stored[f"{part}_labels"] = np.concatenate([labels.ravel() for _, labels in examples])
     write_snakes(tmp_path, grids(**stored))
-    monkeypatch.setattr(snakes, "MAX_ROUNDS", 40)
-    told = []
-    found = snakes.run(tmp_path, quick=True, say=told.append)
+    monkeypatch.setattr(snakes, "MAX_ITER", 40)
+    reported = []
+    found = snakes.run(tmp_path, quick=True, say=reported.append)
     assert [row[0] for row in found.tables[0].rows[:3]] == [snakes.CELLS, snakes.DIRECTIONS, snakes.FEATURES]
-    assert len(told) == 3
+    assert len(reported) == 3
     shares = [float(row[2].split()[0]) for row in found.tables[0].rows]
     assert shares[3] == 76.8
     # More edges can only help on the training grids; that they are used shows in the training share.
@@ -274,13 +274,13 @@ def test_experiment_with_snakes(tmp_path, monkeypatch):
 def test_experiment_with_photographs(tmp_path, monkeypatch):
     names = [f"{series}_{k}_s" for series in (1, 2) for k in range(6)]
     write_msrc(tmp_path, names)
-    monkeypatch.setattr(mssvm_msrc, "MAX_ROUNDS", 2)
+    monkeypatch.setattr(mssvm_msrc, "MAX_ITER", 2)
     found = mssvm_msrc.run(tmp_path, quick=True, say=lambda text: None)
     accuracies, differences, classes, training = found.tables
     assert [row[0] for row in accuracies.rows] == [*mssvm_msrc.FIVE, "mean of classes", "all patches"]
     assert accuracies.rows[2][1::2] != accuracies.rows[2][2::2]
     assert [row[2] for row in accuracies.rows[:5]] == list(mssvm_msrc.PUBLISHED["MSSVM"])
-    # The colours of these classes tell them apart.
+    # The colors of these classes tell them apart.
     assert all(float(accuracies.rows[-1][k].split()[0]) > 80 for k in (1, 3, 5, 7))
     assert len(differences.rows) == 3
     assert sum(row[1] for row in classes.rows) == 12 * 4 * 6
@@ -354,6 +354,6 @@ def test_real_snakes():
         for x, y in zip(X, Y, strict=True):
             assert x.shape[:2] == y.shape
             assert sorted(y[y > 0].tolist()) == list(range(1, 11))
-            background = (x == snakes.COLOURS[0]).all(axis=2)
+            background = (x == snakes.COLORS[0]).all(axis=2)
             np.testing.assert_array_equal(background, y == 0)
-            assert (snakes.cell_colours(x).sum(axis=2) == 1).all()
+            assert (snakes.cell_colors(x).sum(axis=2) == 1).all()

@@ -37,7 +37,7 @@ def quiet(line):
 
 @pytest.fixture(autouse=True)
 def short_descent(monkeypatch):
-    monkeypatch.setattr(mssvm_simulation, "DESCENT_ROUNDS", 30)
+    monkeypatch.setattr(mssvm_simulation, "DESCENT_ITERATIONS", 30)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_descent_takes_the_steps_of_the_paper(field):
     w = initial_weights(objective)
     values, norms = mssvm_convergence.descend(objective, w, 0.02, 3)
     by_cccp = mssvm_convergence.descend_by_cccp(objective, w, 0.02, 3, inner_steps=1)
-    # A round of one step is a step of plain descent.
+    # An iteration of one step is a step of plain descent.
     np.testing.assert_allclose(by_cccp, values)
     for step in range(3):
         value, gradient = objective.value_and_gradient(w)

@@ -40,7 +40,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class DeadlyChain(Chain):
-    """A chain that kills the worker it is asked on, once for each file that it finds in a folder."""
+    """A chain that kills the worker it runs on, once for each file that it finds in a folder."""
 
     folder = ""
 
@@ -120,8 +120,8 @@ def test_same_objective_as_one_process(client, many_pieces, model, X, Y):
             clone(model).set_params(executor=client).fit(X, Y, callback=lambda _: futures.append(len(client.futures)))
         )
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-12)
-    assert there.n_rounds_ == here.n_rounds_
-    # What is kept: the task, the shards, and what the last question left until the client was told.
+    assert there.n_iter_ == here.n_iter_
+    # What is kept: the task, the shards, and what the last call left until the client was notified.
     assert max(futures) <= 100
     if not isinstance(model.solver, Subgradient):
         assert there.coef_.tobytes() == clone(model).fit(X, Y).coef_.tobytes()
@@ -134,19 +134,19 @@ def test_dead_workers_change_nothing(client, many_pieces, tmp_path):
     killed = []
 
     def kill(line):
-        if line.round == 4:
+        if line.iteration == 4:
             # Between two questions, with all that the workers know: for a moment there is none.
             client.wait_for_workers(2)
             killed.extend(client.run(os.getpid).values())
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
-        elif line.round in (2, 6):
+        elif line.iteration in (2, 6):
             # In the middle of an answer.
-            (tmp_path / str(line.round)).touch()
+            (tmp_path / str(line.iteration)).touch()
 
     with limited():
         there = clone(model).set_params(executor=client).fit(ROWS, LETTERS, callback=kill)
-    assert there.n_rounds_ > 6
+    assert there.n_iter_ > 6
     assert len(killed) == 2
     assert not list(tmp_path.iterdir())
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-12)
@@ -198,7 +198,7 @@ def test_interrupt_keeps_the_best_weights(client, many_pieces, monkeypatch):
     with limited(), pytest.warns(ConvergenceWarning, match="interrupted"):
         model.fit(ROWS, LETTERS)
     assert model.stop_reason_ == "interrupted"
-    assert model.n_rounds_ >= 1
+    assert model.n_iter_ >= 1
     assert len(cancelled) == 2
 
 

@@ -29,7 +29,7 @@ from latentstruct import (
 )
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import TaskOracle
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.protocols import Cost, Temperature
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.parallel.shards import (
     LEAST_SHARDS,
@@ -149,8 +149,8 @@ class Worked(BaseTask):
     def __init__(self, known):
         self.known = known
 
-    def work(self, batch, mode, temperature):
-        return super().work(batch, mode, temperature) if self.known is None else self.known
+    def cost(self, batch, mode, temperature):
+        return super().cost(batch, mode, temperature) if self.known is None else Cost(self.known)
 
 
 @settings(max_examples=50, deadline=None)
@@ -194,13 +194,13 @@ def test_bounds_of_shards_of_known_work(steps, scale):
         (Bundle(tol=1e-6), "chains", (0, 0), 1e-9),
         (LBFGS(tol=1e-6), "chains", (1, 0), 1e-9),
         (LBFGS(tol=1e-4), "classes", (0, 0), 1e-9),
-        (Subgradient(max_rounds=30), "classes", (0, 0), 1e-9),
-        (Subgradient(batch_size=40, max_rounds=30), "sparse", (0, 0), 1e-9),
+        (Subgradient(max_iter=30), "classes", (0, 0), 1e-9),
+        (Subgradient(batch_size=40, max_iter=30), "sparse", (0, 0), 1e-9),
         # Where a loosely solved problem ends depends on the last bit of sums; how precisely it is solved does not.
         (CCCP(Bundle()), "latent", (0, 0), 1e-3),
-        (CCCP(Subgradient(batch_size=40, max_rounds=20)), "latent", (0, 0), 1e-9),
+        (CCCP(Subgradient(batch_size=40, max_iter=20)), "latent", (0, 0), 1e-9),
         (LBFGS(), "latent", (1, 1), 1e-6),
-        (Subgradient(max_rounds=10), "latent", (0, 1), 1e-9),
+        (Subgradient(max_iter=10), "latent", (0, 1), 1e-9),
     ],
     ids=repr,
 )
@@ -340,7 +340,7 @@ class OwnPool(Multiclass):
 
 
 class Alone(ExampleTask):
-    """A task in Python that must not be asked by two threads at a time."""
+    """A task in Python that must not be called by two threads at a time."""
 
     busy = False
 

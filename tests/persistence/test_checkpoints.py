@@ -1,4 +1,4 @@
-"""Checkpoints: a training that is stopped at any round goes on to the same bits, and no file can lead it astray."""
+"""Checkpoints: a training that is stopped at any iteration goes on to the same bits, and no file can lead it astray."""
 
 import fcntl
 import json
@@ -47,7 +47,7 @@ from latentstruct import (
 )
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import FixedOracle
-from latentstruct.core.protocols import Round, Temperature
+from latentstruct.core.protocols import Iteration, Temperature
 from latentstruct.core.types import Weights
 from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError
 from latentstruct.persistence import atomic_files
@@ -88,12 +88,12 @@ MODELS = {
     "block ascent, then bundle": (svm(HingeSolver(tol=1e-6, patience=4, hopeless=0.0)), X, Y),
     "L-BFGS on a CRF": (CRF(Multiclass(bias=1.0), tol=1e-6), X, Y),
     "L-BFGS on a hinge": (svm(LBFGS(tol=0.02)), X, Y),
-    "subgradient": (svm(Subgradient(max_rounds=12)), X, Y),
-    "subgradient, alternating": (latent(AlternatingSubgradient(max_rounds=12)), STATES, KINDS),
-    "perceptron": (StructuredEstimator(Multiclass(), margin=False, solver=Perceptron(max_rounds=8)), X, Y),
+    "subgradient": (svm(Subgradient(max_iter=12)), X, Y),
+    "subgradient, alternating": (latent(AlternatingSubgradient(max_iter=12)), STATES, KINDS),
+    "perceptron": (StructuredEstimator(Multiclass(), margin=False, solver=Perceptron(max_iter=8)), X, Y),
     "CCCP": (latent(restarts=2), STATES, KINDS),
     "CCCP with a bundle": (latent(CCCP(Bundle(cached_planes=4))), STATES, KINDS),
-    "self-paced": (latent(SelfPaced(CCCP(restarts=2), tol=0.2, max_rounds=2)), STATES, KINDS),
+    "self-paced": (latent(SelfPaced(CCCP(restarts=2), tol=0.2, max_iter=2)), STATES, KINDS),
     "L-BFGS, hidden and annealed": (
         StructuredEstimator(LatentMulticlass(), temperature=(0.0, 1.0), solver=LBFGS(restarts=2, tol=0.05)),
         STATES,
@@ -141,7 +141,7 @@ def fresh(model):
 def outcome(model):
     """Return all that training reached, but for the time it took."""
     history = [replace(line, seconds=0.0) for line in model.history_]
-    facts = (model.objective_, model.lower_bound_, model.n_rounds_, model.n_oracle_calls_, model.stop_reason_)
+    facts = (model.objective_, model.lower_bound_, model.n_iter_, model.n_oracle_calls_, model.stop_reason_)
     theta = getattr(model, "theta_", np.zeros(0)).tobytes()
     return model.coef_.tobytes(), theta, facts, tuple(model.restart_objectives_), history
 
@@ -150,11 +150,11 @@ def outcome(model):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_that_was_stopped_ends_with_the_same_bits(name, tmp_path, kept):
     model, inputs, outputs = MODELS[name]
-    path, asked = tmp_path / "run", []
+    path, requested = tmp_path / "run", []
     undisturbed = outcome(fresh(model).fit(inputs, outputs, checkpoint=path))
     assert len(kept) == 1
-    assert outcome(fresh(model).fit(inputs, outputs, checkpoint=path, callback=asked.append)) == undisturbed
-    assert not asked
+    assert outcome(fresh(model).fit(inputs, outputs, checkpoint=path, callback=requested.append)) == undisturbed
+    assert not requested
     path.unlink()
     kept.clear()
     assert outcome(fresh(model).fit(inputs, outputs, checkpoint=Checkpoint(path, every=0))) == undisturbed
@@ -169,7 +169,7 @@ def test_the_messages_of_loopy_graphs_are_kept(tmp_path, kept):
     edges = np.array([(i, j) for i in range(5) for j in range(i)])
     graphs = [(rng.normal(size=(5, 2)), edges) for _ in range(4)]
     labels = [rng.integers(0, 3, 5) for _ in graphs]
-    # So near to the minimum the weights change little, and messages of the round before are gone on from.
+    # So near to the minimum the weights change little, and messages of the iteration before are gone on from.
     model, path = CRF(Graph(max_entries=4), C=0.1, tol=1e-9), tmp_path / "run"
     undisturbed = outcome(fresh(model).fit(graphs, labels, checkpoint=Checkpoint(path, every=0)))
     assert outcome(fresh(model).fit(graphs, labels)) == undisturbed
@@ -183,34 +183,34 @@ def small(**more):
 
 
 @pytest.fixture(scope="module")
-def three_rounds(tmp_path_factory):
-    """The bytes of a checkpoint after three rounds."""
+def three_iterations(tmp_path_factory):
+    """The bytes of a checkpoint after three iterations."""
     found = tmp_path_factory.mktemp("three") / "run"
-    with pytest.warns(ConvergenceWarning, match="max_rounds"):
-        small(max_rounds=3).fit(X, Y, checkpoint=found)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        small(max_iter=3).fit(X, Y, checkpoint=found)
     return found.read_bytes()
 
 
 @pytest.fixture
-def path(tmp_path, three_rounds):
-    """A checkpoint after three rounds."""
+def path(tmp_path, three_iterations):
+    """A checkpoint after three iterations."""
     found = tmp_path / "run.checkpoint"
-    found.write_bytes(three_rounds)
+    found.write_bytes(three_iterations)
     return found
 
 
 def test_larger_limits_go_on_and_equal_ones_return_at_once(path):
-    asked = []
+    requested = []
 
     def count(line):
-        asked.append(line.round)
+        requested.append(line.iteration)
 
-    with pytest.warns(ConvergenceWarning, match="max_rounds"):
-        again = small(max_rounds=3).fit(X, Y, checkpoint=path, callback=count)
-    assert (again.n_rounds_, asked) == (3, [])
-    further = small(max_rounds=1000).fit(X, Y, checkpoint=path, callback=count)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        again = small(max_iter=3).fit(X, Y, checkpoint=path, callback=count)
+    assert (again.n_iter_, requested) == (3, [])
+    further = small(max_iter=1000).fit(X, Y, checkpoint=path, callback=count)
     assert outcome(further) == outcome(small().fit(X, Y))
-    assert asked == list(range(4, further.n_rounds_ + 1))
+    assert requested == list(range(4, further.n_iter_ + 1))
     done = path.read_bytes()
     assert outcome(small().fit(X, Y, checkpoint=path)) == outcome(further)
     assert path.read_bytes() == done
@@ -220,7 +220,7 @@ def test_the_time_of_all_runs_counts_together(path):
     tree = read_checkpoint(path, json.loads(metadata(path)["identity"]))
     with pytest.warns(ConvergenceWarning, match="max_seconds"):
         found = small(max_seconds=tree["seconds"]).fit(X, Y, checkpoint=path)
-    assert found.n_rounds_ in (3, 4)
+    assert found.n_iter_ in (3, 4)
 
 
 @pytest.mark.parametrize("stop", ["callback", "interrupt"])
@@ -288,7 +288,7 @@ def test_equal_data_have_equal_checksums_whichever_objects_they_share():
         ([rows, {"x": rows}], [sparse.coo_array(np.eye(3)), {"x": sparse.csc_array(np.eye(3))}]),
         (mixed, np.array([sparse.csr_array(np.eye(3)), None, "".join(["x"])], dtype=object)),
         ({"b": 1, "a": {2, 3}}, {"a": {3, 2}, "b": np.int64(1)}),
-        (Round(1, 0.5, 0.0, 0.5, 3, 0.1, False), Round(1, float("0.5"), 0.0, 0.5, 3, 0.1, False)),
+        (Iteration(1, 0.5, 0.0, 0.5, 3, 0.1, False), Iteration(1, float("0.5"), 0.0, 0.5, 3, 0.1, False)),
     ):
         assert digest(one) == digest(other)
     different = [
@@ -315,7 +315,7 @@ def test_equal_data_have_equal_checksums_whichever_objects_they_share():
         X.T,
         rows,
     ]
-    different += [digest, len, Round, sparse.csr_array(np.eye(4))]
+    different += [digest, len, Iteration, sparse.csr_array(np.eye(4))]
     assert len(set(map(digest, different))) == len(different)
     around = Checkpoint("run")
     object.__setattr__(around, "path", [around])
@@ -338,7 +338,7 @@ def rewrite(path, change):
 
 def test_settings_that_change_no_weights_may_differ(path):
     undisturbed = outcome(small().fit(X, Y))
-    assert outcome(small(n_jobs=2, verbose=False, max_rounds=999, max_seconds=1e6).fit(X, Y, checkpoint=path)) == (
+    assert outcome(small(n_jobs=2, verbose=False, max_iter=999, max_seconds=1e6).fit(X, Y, checkpoint=path)) == (
         undisturbed
     )
 
@@ -391,7 +391,7 @@ def test_foreign_files_and_other_versions_are_refused(path, tmp_path):
         lambda tree: tree.update(best=np.zeros(5)),
         lambda tree: tree.update(best=None, objective=-1.0),
         lambda tree: tree.update(calls=True),
-        lambda tree: tree["history"].update(round=np.zeros(2)),
+        lambda tree: tree["history"].update(iteration=np.zeros(2)),
         lambda tree: tree["solver"].update(w=np.zeros(12, dtype=np.float32)),
         lambda tree: tree["solver"].update(offset="x"),
         lambda tree: tree["solver"]["store"]["planes"].update(rows=np.full(3, 10**6, dtype=np.int32)),
@@ -467,10 +467,10 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(path):
         with raises("checkpoint", got=lost, hint="Free disk space", error=CheckpointError) as found:
             small().fit(inputs, outputs, checkpoint=Checkpoint(larger, every=0))
         assert isinstance(found.value, OSError)
-        told = "training has ended, but its last state was not written: `checkpoint` must be"
-        with pytest.warns(ConvergenceWarning, match="max_rounds"), pytest.warns(UserWarning, match=told) as caught:
-            model = small(max_rounds=1).fit(inputs, outputs, checkpoint=Checkpoint(larger, every=1e9))
-        assert model.n_rounds_ == 1
+        reported = "training has ended, but its last state was not written: `checkpoint` must be"
+        with pytest.warns(ConvergenceWarning, match="max_iter"), pytest.warns(UserWarning, match=reported) as caught:
+            model = small(max_iter=1).fit(inputs, outputs, checkpoint=Checkpoint(larger, every=1e9))
+        assert model.n_iter_ == 1
         assert {one.filename for one in caught} == {__file__}
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -514,24 +514,24 @@ def test_an_interrupt_while_a_checkpoint_is_written_leaves_the_last_one(path, mo
     "model",
     [
         StructuredEstimator(LatentMulticlass(), temperature=(1.0, 1.0), solver=LBFGS(restarts=2, tol=0.1)),
-        latent(SelfPaced(CCCP(restarts=2), tol=0.2, max_rounds=2)),
+        latent(SelfPaced(CCCP(restarts=2), tol=0.2, max_iter=2)),
     ],
 )
 def test_a_disk_that_is_full_when_a_start_ends_is_told_at_once_unless_it_is_the_last(model, tmp_path, monkeypatch):
-    told = []
+    reported = []
 
     def note(path, tree, identity, ended=False):
-        told.append(ended)
+        reported.append(ended)
 
     monkeypatch.setattr(module, "write_checkpoint", note)
     fresh(model).fit(STATES, KINDS, checkpoint=Checkpoint(tmp_path / "run", every=0))
-    assert told == [False] * (len(told) - 1) + [True]
+    assert reported == [False] * (len(reported) - 1) + [True]
 
 
 def test_rounds_of_self_pacing_are_no_limit(tmp_path):
-    latent(SelfPaced(tol=0.2, max_rounds=1)).fit(STATES, KINDS, checkpoint=tmp_path / "run")
-    with raises("checkpoint", got="max_rounds of the solver (was 1, is 2)"):
-        latent(SelfPaced(tol=0.2, max_rounds=2)).fit(STATES, KINDS, checkpoint=tmp_path / "run")
+    latent(SelfPaced(tol=0.2, max_iter=1)).fit(STATES, KINDS, checkpoint=tmp_path / "run")
+    with raises("checkpoint", got="max_iter of the solver (was 1, is 2)"):
+        latent(SelfPaced(tol=0.2, max_iter=2)).fit(STATES, KINDS, checkpoint=tmp_path / "run")
 
 
 def test_errors_of_a_task_are_not_taken_for_those_of_the_file(path, monkeypatch):
@@ -549,7 +549,7 @@ def test_a_crafted_number_of_quiet_rounds_is_refused(tmp_path):
     path = tmp_path / "run"
 
     def stop(line):
-        return line.round == 5
+        return line.iteration == 5
 
     model = fresh(model).set_params(solver=Proximal(tol=0.05, smoothing=()))
     model.fit(inputs, outputs, checkpoint=path, callback=stop)
@@ -582,31 +582,31 @@ def test_solvers_that_keep_no_state_are_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", [StructuralSVM, KernelStructuralSVM])
 def test_warnings_point_to_the_line_that_fits(kind):
-    with pytest.warns(ConvergenceWarning, match="max_rounds") as caught:
-        kind(Multiclass(), max_rounds=1, tol=1e-9).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
+        kind(Multiclass(), max_iter=1, tol=1e-9).fit(X, Y)
     assert [one.filename for one in caught] == [__file__]
 
 
-def test_going_on_is_told(path, capsys):
+def test_resuming_is_printed(path, capsys):
     small(verbose=True).fit(X, Y, checkpoint=path)
-    assert f"going on from {path}, 3 rounds are done" in capsys.readouterr().out
+    assert f"resuming from {path}, 3 iterations are done" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["block ascent, then bundle", "self-paced"])
 def test_the_rounds_of_all_parts_are_told(name, tmp_path):
     model, inputs, outputs = MODELS[name]
-    path, told = tmp_path / "run", []
-    rounds = len(fresh(model).fit(inputs, outputs, checkpoint=path).history_)
+    path, reported = tmp_path / "run", []
+    iterations = len(fresh(model).fit(inputs, outputs, checkpoint=path).history_)
 
     class Listener:
         def __call__(self, line):
             return None
 
-        def go_on(self, name, n_rounds):
-            told.append(n_rounds)
+        def go_on(self, name, n_iter):
+            reported.append(n_iter)
 
     fresh(model).fit(inputs, outputs, checkpoint=path, callback=Listener())
-    assert told == [rounds]
+    assert reported == [iterations]
 
 
 def train_for_long(path):

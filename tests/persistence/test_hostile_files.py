@@ -55,6 +55,7 @@ SEEDS: dict[str, list[bytes]] = {}
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(name="graphs", number=181)
 @given(name=st.sampled_from(sorted(READERS)), number=st.integers(0, 10**9))
 def test_damaged_files_are_read_or_refused(tmp_path, name, number):
     reader = READERS[name]
@@ -162,8 +163,8 @@ def test_a_query_of_many_variables_is_read(tmp_path):
 @example(name="a; part x", part=3)
 @settings(deadline=None)
 def test_names_of_documents_are_read_as_they_stand(tmp_path_factory, name, part):
-    told = "" if part is None else f"; part {part:03d}"
-    path = written(tmp_path_factory.mktemp("names") / "a.conll", f"#begin document ({name}){told}\na 0 0 w -\n")
+    reported = "" if part is None else f"; part {part:03d}"
+    path = written(tmp_path_factory.mktemp("names") / "a.conll", f"#begin document ({name}){reported}\na 0 0 w -\n")
     (document,) = formats.read_coreference(path)
     assert (document.name, document.part) == (name, part or 0)
 

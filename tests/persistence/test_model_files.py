@@ -90,16 +90,13 @@ def test_a_reader_follows_a_saver(tmp_path, monkeypatch):
     np.testing.assert_array_equal(latentstruct.load(tmp_path / "model").coef_, second.coef_)
 
 
-def test_models_of_version_1_are_read_and_replaced(tmp_path):
-    model = classes()
-    model.save(tmp_path)
-    weights_file(tmp_path).rename(tmp_path / "weights.safetensors")
+def test_models_of_earlier_versions_are_refused_and_replaced(tmp_path):
+    classes().save(tmp_path)
     settings = json.loads((tmp_path / "model.json").read_bytes())
-    del settings["weights"]
-    (tmp_path / "model.json").write_text(json.dumps({**settings, "version": 1}))
-    np.testing.assert_array_equal(latentstruct.load(tmp_path).coef_, model.coef_)
+    (tmp_path / "model.json").write_text(json.dumps({**settings, "version": 2}))
+    with raises(str(tmp_path), got="'latentstruct-model' version 2", error=FormatError):
+        latentstruct.load(tmp_path)
     classes(4).save(tmp_path)
-    assert len(contents(tmp_path)) == 2
     assert len(latentstruct.load(tmp_path).coef_) == 16
 
 
@@ -205,19 +202,19 @@ def test_a_full_disk_keeps_the_earlier_model(tmp_path, earlier):
         if earlier:
             old.save(folder)
         before = contents(folder) if earlier else None
-        told = save_when_full(new, folder, k)
-        if told is None:
+        reported = save_when_full(new, folder, k)
+        if reported is None:
             break
-        assert "No space left on device" in told
+        assert "No space left on device" in reported
         if folder.exists() and len(latentstruct.load(folder).coef_) == len(new.coef_):
             # Only the last operation fails when the new model is in place.
             assert len(contents(folder)) == 2
-            assert "unchanged" not in told
+            assert "unchanged" not in reported
             continue
         assert folder.exists() == earlier
         if earlier:
             assert contents(folder) == before
-            assert "the earlier model there is unchanged" in told
+            assert "the earlier model there is unchanged" in reported
     # Two files are opened, written, synchronized and renamed, and their folder is synchronized.
     assert k > 8
     assert len(contents(folder)) == 2
@@ -386,7 +383,7 @@ def trained(kind, estimator):
     problem = KINDS[kind](Draw(np.random.default_rng(5), 6, 1.0, False))
     if problem.latent and estimator in (StructuralSVM, CRF):
         estimator = LatentSSVM if estimator is StructuralSVM else HiddenCRF
-    options = {"max_rounds": 2} if estimator is not KernelStructuralSVM else {}
+    options = {"max_iter": 2} if estimator is not KernelStructuralSVM else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return problem, estimator(problem.task, **options).fit(problem.X, problem.Y)

@@ -110,7 +110,7 @@ MODELS = {
     "bundle": StructuralSVM(Multiclass(), solver=Bundle(cached_planes=3), tol=0.01),
     "frank-wolfe": StructuralSVM(Multiclass(), solver=FrankWolfe(step="away"), max_seconds=100.0),
     "lbfgs": StructuralSVM(Multiclass(), solver=LBFGS(memory=3), warm_start=True),
-    "subgradient": StructuralSVM(Multiclass(), solver=Subgradient(max_rounds=20, patience=5, tol=0.1)),
+    "subgradient": StructuralSVM(Multiclass(), solver=Subgradient(max_iter=20, patience=5, tol=0.1)),
     "by-name": StructuralSVM(Multiclass(), solver="frank_wolfe", verbose=False),
     "matrix": StructuralSVM(Multiclass(costs=np.array([[0.0, 1, 2], [1, 0, 1], [3, 1, 0]]))),
     "lists": StructuralSVM(Multiclass(labels=[0, 1, 2], costs=[[0, 1, 2], [1, 0, 1], [3, 1, 0]])),
@@ -125,7 +125,7 @@ def test_classes(name, tmp_path):
     model = MODELS[name]
     if name == "subgradient":
         with pytest.warns(ConvergenceWarning):
-            model.set_params(max_rounds=3).fit(X, Y)
+            model.set_params(max_iter=3).fit(X, Y)
     else:
         model.fit(X, Y)
     model.save(tmp_path / "model")
@@ -207,11 +207,11 @@ def test_labels_that_no_file_can_hold(label, tmp_path):
 
 def test_no_bound_and_interrupted_training(tmp_path):
     with pytest.warns(ConvergenceWarning):
-        model = StructuralSVM(Multiclass(), solver=Subgradient(), max_rounds=2).fit(X, Y)
+        model = StructuralSVM(Multiclass(), solver=Subgradient(), max_iter=2).fit(X, Y)
     model.save(tmp_path / "model")
     loaded = latentstruct.load(tmp_path / "model")
     assert (loaded.lower_bound_, loaded.gap_) == (-math.inf, math.inf)
-    assert loaded.stop_reason_ == "max_rounds"
+    assert loaded.stop_reason_ == "max_iter"
 
 
 def test_extra(tmp_path):
@@ -461,8 +461,8 @@ def test_foreign_json(folder, text):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", "other-model", "got 'other-model' version 2"),
-        ("version", 3, "got 'latentstruct-model' version 3"),
+        ("format", "other-model", "got 'other-model' version 4"),
+        ("version", 5, "got 'latentstruct-model' version 5"),
         ("version", "1", "the folder of a latentstruct model"),
         ("estimator", "os.system", "unknown estimator 'os.system'"),
         ("estimator", "Chain", "unknown estimator 'Chain'"),
@@ -494,7 +494,7 @@ def test_other_values(folder, key, value, message):
 
 
 def test_states_are_counted_before_tables_are_made(tmp_path):
-    model = LatentSSVM(LatentMulticlass(2, "state"), max_rounds=1, restarts=1)
+    model = LatentSSVM(LatentMulticlass(2, "state"), max_iter=1, restarts=1)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, Y)
     model.save(tmp_path)
@@ -540,7 +540,7 @@ def test_no_state(folder):
         {"$object": "os.system", "params": {"command": "true"}},
         {"$object": "StructuralSVM", "params": {"task": 3}},
         {"$object": "BlockAscent", "params": {}},
-        {"$object": "Chain", "params": {"colour": "red"}},
+        {"$object": "Chain", "params": {"color": "red"}},
         {"$object": "Chain"},
         {"$object": ["Chain"], "params": {}},
         {"$object": "Chain", "params": {"costs": {"$array": [[0, 1], [2]]}}},
@@ -563,7 +563,7 @@ def test_other_tasks(folder, task):
 
 
 def test_other_parameters(folder):
-    edit(folder, lambda file: file["params"].update(colour="red"))
+    edit(folder, lambda file: file["params"].update(color="red"))
     refuse(folder, "the description of a model")
 
 
@@ -719,7 +719,7 @@ def test_weights_of_another_model_are_refused(tmp_path):
         ("objective_", "x"),
         ("lower_bound_", None),
         ("n_oracle_calls_", "<b>"),
-        ("n_rounds_", -1),
+        ("n_iter_", -1),
         ("certified_", 1),
         ("stop_reason_", 3),
     ],
@@ -736,6 +736,6 @@ def test_what_training_reached_must_be_of_its_kind(name, value, tmp_path):
 
 def test_a_field_with_a_long_name_is_told_in_short(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps({"x" * 20_000: 1}))
-    with pytest.raises(latentstruct.FormatError, match="the folder of a latentstruct model") as told:
+    with pytest.raises(latentstruct.FormatError, match="the folder of a latentstruct model") as reported:
         latentstruct.load(tmp_path)
-    assert len(str(told.value)) < 600
+    assert len(str(reported.value)) < 600

@@ -72,11 +72,11 @@ def test_sampled_cuts_train_measures(loss):
 
 @pytest.mark.parametrize("task", [Multiclass(), Measure("f1")])
 def test_cuts_without_rows_are_level(task):
-    """Where all examples keep their margin, as with a large C on rows that can be told apart, no row has a slope."""
+    """Where all examples keep their margin, as with a large C on separable rows, no row has a slope."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = (X[:, 0] > 0.3).astype(int)
-    model = KernelStructuralSVM(task, C=1e6, cuts=20, max_rounds=400).fit(X, y)
+    model = KernelStructuralSVM(task, C=1e6, cuts=20, max_iter=400).fit(X, y)
     assert model.score(X, y) == 1.0
     assert model.stop_reason_ == "converged"
 
@@ -100,11 +100,11 @@ def test_sampled_cuts_hold_no_square_matrix(monkeypatch):
         return between(self, A, B)
 
     monkeypatch.setattr(Kernel, "between", watched)
-    model = KernelStructuralSVM(Multiclass(), C=0.1, max_rounds=5, random_state=3)
-    with pytest.warns(ConvergenceWarning, match="max_rounds"):
+    model = KernelStructuralSVM(Multiclass(), C=0.1, max_iter=5, random_state=3)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(inputs, truth)
     assert model.sampled_
-    assert model.n_rounds_ == 5
+    assert model.n_iter_ == 5
     assert max(a for a, _ in sizes) <= maps.ROWS_TOGETHER
     assert max(b for _, b in sizes) <= 501
     with pytest.warns(ConvergenceWarning):
@@ -119,7 +119,7 @@ def test_a_callback_stops_sampled_cuts():
     assert len(lines) == 1
     latent = KernelStructuralSVM(LatentMulticlass(), cuts=20, restarts=2).fit(VIEWS, Y, callback=lambda line: True)
     assert latent.stop_reason_ == "callback"
-    assert latent.n_rounds_ == 1
+    assert latent.n_iter_ == 1
 
 
 def test_sampled_cuts_go_on_from_a_state():

@@ -246,8 +246,8 @@ def test_solved_start_is_left_alone():
     np.testing.assert_allclose(again, alpha, rtol=1e-14)
 
 
-@pytest.mark.parametrize("regularisation", [1.0, 1e-2, 1e-5])
-def test_cutting_planes_of_a_hinge_loss(regularisation):
+@pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-5])
+def test_cutting_planes_of_a_hinge_loss(regularization):
     """Each plane is added to the last solution, as a bundle method does, until the method has converged."""
     rng = np.random.default_rng(11)
     X = rng.standard_normal((300, 30))
@@ -258,9 +258,9 @@ def test_cutting_planes_of_a_hinge_loss(regularisation):
         planes = np.vstack([planes, -(y[wrong, None] * X[wrong]).sum(axis=0) / 300.0])
         offsets = np.append(offsets, wrong.mean())
         alpha = np.append(alpha, 0.0) if k > 1 else np.ones(1)
-        H = gram(planes / np.sqrt(regularisation))
+        H = gram(planes / np.sqrt(regularization))
         alpha, _ = solve_checked(H, offsets, alpha)
-        w = -planes.T @ alpha / regularisation
+        w = -planes.T @ alpha / regularization
         if k % 20 == 0:
             other, _ = reference(H, offsets)
             ours = objective(H, offsets, alpha)

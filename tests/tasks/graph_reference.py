@@ -72,7 +72,7 @@ class Assignments:
 def enumerate_beliefs(structure, unary, tables, hidden, temperature):
     """Return values, derivatives by unary and by tables, and decoded states of all graphs.
 
-    At temperature 0 all goes to the first maximiser; compare states and derivatives there only without ties. States of
+    At temperature 0 all goes to the first maximizer; compare states and derivatives there only without ties. States of
     outputs are argmaxes of marginals where ε_y > 0, those of hidden variables argmaxes of P(h_v | ŷ) where ε_h > 0.
     """
     unary, tables = np.asarray(unary, dtype=float), np.asarray(tables, dtype=float)

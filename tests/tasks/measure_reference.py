@@ -1,4 +1,4 @@
-"""Brute-force twins of measures of a whole set: all labellings and all rankings, and makers of small sets."""
+"""Brute-force twins of measures of a whole set: all labelings and all rankings, and makers of small sets."""
 
 from itertools import permutations, product
 
@@ -46,8 +46,8 @@ def table_loss(loss, beta, k, table):
     return (best - a) / ((a + b) if loss == "precision@k" else (a + c))
 
 
-def list_labellings(X, truth, loss, beta, k, bias):
-    """All labellings that the loss allows. Outputs without loss have number 0: their mean is the clamped side."""
+def list_labelings(X, truth, loss, beta, k, bias):
+    """All labelings that the loss allows. Outputs without loss have number 0: their mean is the clamped side."""
     n, size = len(X), wanted_size(loss, k, truth)
     rows = np.hstack([X, np.full((n, 1), bias)]) if bias and size is None else X
     items = np.array(list(product([False, True], repeat=n)))

@@ -61,7 +61,7 @@ def trees(draw, most_words=4, labels=LABELS):
 
 
 def twin_constituents(tree, start=0):
-    """All labelled spans above tags, and the number of words, by recursion."""
+    """All labeled spans above tags, and the number of words, by recursion."""
     if isinstance(tree.children[0], str):
         return [], 1
     found, size = [], 0
@@ -187,7 +187,7 @@ def twin_loss(task, true, found):
 
 
 def unshared(node):
-    """The derivation with every node an object of its own, so that nodes can be told apart."""
+    """The derivation with every node an object of its own, so that nodes can be distinguished."""
     return (*node[:3], tuple(unshared(child) for child in node[3]), *node[4:])
 
 

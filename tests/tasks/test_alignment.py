@@ -256,12 +256,12 @@ def test_sums_that_need_too_much_room_are_refused(monkeypatch):
     task, batch = learned(Alignment(alphabet=LETTERS), X, Y)
     w, soft = np.zeros(task.n_features), Temperature(1.0, 0.0)
     monkeypatch.setattr(module, "MOST_POOLED_CELLS", 12)
-    with pytest.raises(InputError, match="`batch` must be pairs with at most 12 marginals"):
+    with raises("batch", got="18 marginals", expected="pairs with at most 12 marginals"):
         task.marginals(batch, w, soft)
     assert [len(one) for one in task.confidence(batch, w, soft, Y)] == [1, 1]
     monkeypatch.setattr(module, "MOST_POOLED_CELLS", 11)
     for sum_up in (task.planes, lambda *args: task.total(*args, np.ones(2))):
-        with pytest.raises(InputError, match=r"`X\[1\]` must be sequences with a product of lengths of at"):
+        with raises("X[1]", expected="sequences with a product of lengths of at most 11 for sums over alignments"):
             sum_up(batch, w, "free", soft)
     assert len(task.align(batch, w)) == 2
 
@@ -408,7 +408,7 @@ def test_the_matrix_and_the_gap_costs_go_in_and_come_out():
         close(task.planes(batch, w, "clamped", HARD).values, scores[1, 1] + scores[0, 2] - 5.0 - 0.5)
 
 
-def test_derived_tracks_follow_the_neighbours():
+def test_derived_tracks_follow_the_neighbors():
     assert set(derived_structure("EEEEEEEEAALL")) == {"H"}
     assert set(derived_structure("VVVVIIIVVV")) == {"E"}
     assert set(derived_structure("GGNNPPGGNN")) == {"L"}
@@ -476,7 +476,7 @@ def test_training_finds_the_groups_that_were_planted(mode, tmp_path):
 def test_slack_rescaling_trains():
     X, Y = planted_pairs(12, 0, size=15)
     task = Alignment(mode="global", alphabet="ACDEFG", tolerance=0)
-    model = StructuralSVM(task, C=10.0, rescaling="slack", tol=0.05, max_rounds=1000).fit(X, Y)
+    model = StructuralSVM(task, C=10.0, rescaling="slack", tol=0.05, max_iter=1000).fit(X, Y)
     untrained = model.task_.loss(Y, model.task_.align(X, np.zeros(model.task_.n_features)))
     assert model.loss(X, Y).mean() < 0.5 * untrained.mean()
 
@@ -597,9 +597,9 @@ def test_bad_matrices_latents_and_temperatures_are_named(monkeypatch):
     w = np.zeros(task.n_features)
     with raises("temperature", expected="the same for outputs and latents"):
         task.planes(batch, w, "free", Temperature(1.0, 0.0))
-    with pytest.raises(InputError, match="above 0"):
+    with raises("temperature", got="0.0", expected="above 0 for marginals"):
         task.marginals(batch, w, HARD)
-    with pytest.raises(InputError, match="without true outputs"):
+    with raises("mode", got="'augmented'", expected="'free' for a batch without true outputs"):
         task.planes(task.prepare(GOOD_X), w, "augmented", HARD)
     monkeypatch.setattr(module, "MOST_CELLS", 5)
     with raises("X[0]", got="3 and 2 letters", expected="at most 5"):

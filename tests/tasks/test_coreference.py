@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from error_fields import raises
 from latentstruct import LatentSSVM, StructuralSVM
 from latentstruct._native import clustering
 from latentstruct._native.pairs import distinct_rows
@@ -25,7 +26,7 @@ FORMS = ("dense", "indicators", "csr")
 
 
 def partition_of(n_items, edges):
-    """Component numbers by first appearance, by relabelling until nothing changes."""
+    """Component numbers by first appearance, by relabeling until nothing changes."""
     labels = list(range(n_items))
     for i, j in edges:
         old, new = max(labels[i], labels[j]), min(labels[i], labels[j])
@@ -189,7 +190,7 @@ def test_loss_is_zero_only_for_the_right_clusters(truth, data, penalty):
     n_items = len(truth)
     predicted = data.draw(st.lists(st.integers(0, 3), min_size=n_items, max_size=n_items))
     task = Coreference(penalty)
-    batch_latents = task.random_latents(labelled_batch(task, predicted), np.random.default_rng(0))
+    batch_latents = task.random_latents(labeled_batch(task, predicted), np.random.default_rng(0))
     for forests in (None, batch_latents):
         loss = task.loss([truth], [predicted], forests)
         assert loss.shape == (1,)
@@ -199,7 +200,7 @@ def test_loss_is_zero_only_for_the_right_clusters(truth, data, penalty):
     np.testing.assert_allclose(task.loss([truth], [predicted], batch_latents), expected)
 
 
-def labelled_batch(task, *Y):
+def labeled_batch(task, *Y):
     X = [np.ones((len(y) * (len(y) - 1) // 2, 2)) for y in Y]
     task.learn(X, Y)
     return task.prepare(X, Y)
@@ -252,7 +253,7 @@ def test_completions():
 
 def test_first_latents_are_chronological():
     task = Coreference()
-    batch = labelled_batch(task, ["a", "b", "a", "a", "b", "c"], ["x"])
+    batch = labeled_batch(task, ["a", "b", "a", "a", "b", "c"], ["x"])
     first, single = task.initial_latents(batch, np.random.default_rng(0), 0)
     assert first.tolist() == [[0, 2], [1, 4], [2, 3]]
     assert single.shape == (0, 2)
@@ -260,7 +261,7 @@ def test_first_latents_are_chronological():
 
 def test_random_trees_are_uniform():
     task = Coreference()
-    batch = labelled_batch(task, [5, 5, 5, 5])
+    batch = labeled_batch(task, [5, 5, 5, 5])
     rng = np.random.default_rng(1)
     counts = {}
     for _ in range(3200):
@@ -274,7 +275,7 @@ def test_random_trees_are_uniform():
 
 def test_wrong_forests_are_refused():
     task = Coreference()
-    batch = labelled_batch(task, ["a", "a", "a", "b"])
+    batch = labeled_batch(task, ["a", "a", "a", "b"])
     wrong = {
         r"`latents\[0\]` must be edges between items of the same cluster": [[0, 1], [0, 3]],
         r"`latents\[0\]` must be 2 edges, a spanning tree of each cluster": [[0, 1]],
@@ -286,9 +287,9 @@ def test_wrong_forests_are_refused():
     for message, edges in wrong.items():
         with pytest.raises(InputError, match=message):
             task.completion_planes(batch, [np.array(edges)])
-    with pytest.raises(InputError, match="`latents` must be a sequence of 1 latents"):
+    with raises("latents", got="2 latents", expected="a sequence of 1 latents"):
         task.completion_planes(batch, [[[0, 1], [1, 2]]] * 2)
-    with pytest.raises(InputError, match="`H_pred` must be a sequence of 1 forests"):
+    with raises("H_pred", got="2 forests", expected="a sequence of 1 forests"):
         task.loss([[0, 0]], [[0, 0]], [[[0, 1]]] * 2)
 
 
@@ -321,17 +322,17 @@ def test_bad_documents(task, X, Y, message):
 def test_bad_requests():
     _, X, Y, _ = documents(0)
     for penalty in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match="`penalty` must be a finite number above 0"):
+        with raises("penalty", expected="a finite number above 0"):
             Coreference(penalty).learn(X, Y)
-    with pytest.raises(InputError, match="above 0, got 'r'"):
+    with raises("penalty", got="'r'", expected="a finite number above 0"):
         Coreference("r").learn(X, Y)
     for task in TASKS:
         task.learn(X, Y)
-        with pytest.raises(InputError, match="hard maxima only"):
+        with raises("temperature", got="(1.0, 0.0)", expected="(0, 0) for Cor"):
             task.planes(task.prepare(X, Y), np.zeros(4), "free", Temperature(1.0))
-        with pytest.raises(InputError, match="without true outputs, got 'augmented'"):
+        with raises("mode", got="'augmented'", expected="'free' for a batch without true outputs"):
             task.planes(task.prepare(X), np.zeros(4), "augmented", HARD)
-        with pytest.raises(InputError, match=r"`Y_pred\[0\]` must be a sequence of 3 labels"):
+        with raises("Y_pred[0]", got="2 labels", expected="a sequence of 3 labels"):
             task.loss([[0, 0, 0]], [[0, 0]])
 
 

@@ -1,4 +1,4 @@
-"""Measures of a whole set: every loss against all labellings or rankings, and the contract of a task."""
+"""Measures of a whole set: every loss against all labelings or rankings, and the contract of a task."""
 
 from itertools import product
 
@@ -11,7 +11,7 @@ from measure_reference import (
     close,
     jaccard,
     learned,
-    list_labellings,
+    list_labelings,
     list_rankings,
     small_sets,
     two_clouds,
@@ -66,10 +66,10 @@ def check_against(listed, task, batch, w):
     st.one_of(st.integers(1, 12), st.sampled_from([0.1, 0.5, 0.9])),
     st.booleans(),
 )
-def test_contingency_losses_against_all_labellings(data, loss, beta, bias, k, as_sparse):
+def test_contingency_losses_against_all_labelings(data, loss, beta, bias, k, as_sparse):
     X, truth, w = data
     k = min(k, len(X))
-    listed = list_labellings(X, truth, loss, beta, k, bias)
+    listed = list_labelings(X, truth, loss, beta, k, bias)
     task, batch = learned(Measure(loss, beta, k, bias=bias), sparse.csr_array(X) if as_sparse else X, truth)
     check_against(listed, task, batch, w[: task.n_features])
 
@@ -131,10 +131,10 @@ def test_a_large_set_has_its_worst_table_found_by_bounds():
     rng = np.random.default_rng(0)
     truth = np.arange(100_000) < 10_000
     scores = rng.normal(size=100_000) + 3.0 * truth
-    asked = []
+    requested = []
 
     def same(a, b, c, d):
-        asked.append(a.size)
+        requested.append(a.size)
         return 1.0 - 2 * a / (2 * a + b + c)
 
     classes = TableLoss(same).prepared(TwoClasses.of(truth))
@@ -142,7 +142,7 @@ def test_a_large_set_has_its_worst_table_found_by_bounds():
     coefficients, loss = TableLoss(same).augmented(classes, scores)
     expected, expected_loss = Measure("f1")._make_loss().augmented(classes, scores)
     close(loss + coefficients @ scores, expected_loss + expected @ scores)
-    assert sum(asked) < 3_000_000
+    assert sum(requested) < 3_000_000
 
 
 class SetTask(Measure):

@@ -50,7 +50,7 @@ def test_training_is_certified_and_sparse_equals_dense(loss):
     model = StructuralSVM(Measure(loss, k=30), C=100.0).fit(X, y)
     assert model.stop_reason_ == "converged"
     assert model.certified_
-    assert model.n_oracle_calls_ == model.n_rounds_
+    assert model.n_oracle_calls_ == model.n_iter_
     thin = StructuralSVM(Measure(loss, k=30), C=100.0).fit(sparse.csr_array(X), y)
     assert thin.objective_ == pytest.approx(model.objective_, rel=2e-3)
     close(model.decision_function(sparse.csr_array(X)), model.decision_function(X))
@@ -58,7 +58,7 @@ def test_training_is_certified_and_sparse_equals_dense(loss):
 
 
 def test_each_measure_is_best_on_itself():
-    """With labels turned round at random, a trained table differs by what it was trained for."""
+    """With labels turned iteration at random, a trained table differs by what it was trained for."""
     rng = np.random.default_rng(3)
     X, y = two_clouds(n=600, d=5, apart=3.0, share=0.15)
     y = np.where(rng.random(600) < 0.03, 1 - y, y)
@@ -150,12 +150,12 @@ def test_a_threshold_may_be_given():
 @given(
     st.lists(st.integers(-3, 3), min_size=1, max_size=8),
     st.sampled_from([1e-310, 1e-9, 1.0, 1e9, 1e307]),
-    st.sampled_from(["steps", "neighbours"]),
+    st.sampled_from(["steps", "neighbors"]),
 )
 def test_cuts_take_as_many_scores_as_asked(numbers, scale, kind):
     """Also where nothing lies between two scores, and where none or all are to be taken."""
     scores = np.array(numbers) * scale
-    if kind == "neighbours":
+    if kind == "neighbors":
         for _ in range(3):
             # The sum of the largest scores would not be finite.
             mean = (scores / len(scores)).sum()
@@ -223,16 +223,16 @@ def test_solvers_agree(loss):
         assert model.lower_bound_ <= found[0].objective_
 
 
-@pytest.mark.parametrize(("loss", "rounds"), [("f1", 0.7), ("rocarea", 0.5), ("error", 0.7)])
-def test_an_adaptive_bundle_needs_fewer_rounds(loss, rounds):
+@pytest.mark.parametrize(("loss", "iterations"), [("f1", 0.7), ("rocarea", 0.5), ("error", 0.7)])
+def test_an_adaptive_bundle_needs_fewer_iterations(loss, iterations):
     X, y = two_clouds(n=1500, d=25, apart=2.0, share=0.15)
     chosen = StructuralSVM(Measure(loss), C=3e4).fit(X, y)
     fixed = StructuralSVM(Measure(loss), C=3e4, solver=Bundle(adaptive=False)).fit(X, y)
     assert chosen.objective_ == pytest.approx(fixed.objective_, rel=2e-3)
-    assert chosen.n_rounds_ < rounds * fixed.n_rounds_
+    assert chosen.n_iter_ < iterations * fixed.n_iter_
     plain = Bundle(proximity=0.0)
     counts = [
-        StructuralSVM(Measure(loss), C=30.0, solver=clone(plain).set_params(adaptive=adaptive)).fit(X, y).n_rounds_
+        StructuralSVM(Measure(loss), C=30.0, solver=clone(plain).set_params(adaptive=adaptive)).fit(X, y).n_iter_
         for adaptive in (False, True)
     ]
     assert counts[0] == counts[1]

@@ -14,9 +14,9 @@ SOLVERS = [
     CuttingPlane(),
     FrankWolfe(),
     FrankWolfe(step="away"),
-    FrankWolfe(step="plain", gap_sampling=True, average=True, max_rounds=100),
+    FrankWolfe(step="plain", gap_sampling=True, average=True, max_iter=100),
     LBFGS(),
-    Subgradient(max_rounds=50),
+    Subgradient(max_iter=50),
 ]
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from error_fields import raises
 from latentstruct import LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
-from latentstruct.core.protocols import Round
+from latentstruct.core.protocols import Iteration
 from latentstruct.viz.plots import has_gaps, plot_convergence, plot_gap, plot_restarts
 
 
@@ -76,14 +76,14 @@ def test_starts_are_lines_of_which_the_kept_one_stands_out(latent):
 
 
 def test_seconds_count_from_the_beginning_of_each_start():
-    rounds = [Round(1, 3.0, 1.0, 2.0, 5, 2.0), Round(1, 2.0, 1.0, 1.0, 9, 5.0, start=1)]
-    ax = plot_convergence(Trained(rounds, [3.0, 2.0]), new_axes(), by="seconds")
+    iterations = [Iteration(1, 3.0, 1.0, 2.0, 5, 2.0), Iteration(1, 2.0, 1.0, 1.0, 9, 5.0, start=1)]
+    ax = plot_convergence(Trained(iterations, [3.0, 2.0]), new_axes(), by="seconds")
     places, _ = drawn(ax, "objective of the best start")
     assert places.tolist() == [3.0]
 
 
 def test_one_round_and_no_bound_can_be_drawn():
-    model = Trained([Round(1, 3.0, -math.inf, math.inf, 5, 0.1)])
+    model = Trained([Iteration(1, 3.0, -math.inf, math.inf, 5, 0.1)])
     ax = plot_convergence(model, new_axes())
     assert texts(ax) == ["objective"]
     assert not has_gaps(model)
@@ -94,15 +94,17 @@ def test_one_round_and_no_bound_can_be_drawn():
 
 def test_first_bounds_far_below_do_not_hide_the_objective():
     bounds = [-1e4, 0.0, 9.0]
-    rounds = [Round(k, o, b, o - b, k, k) for k, (o, b) in enumerate(zip([20.0, 12.0, 10.0], bounds, strict=True), 1)]
-    low, high = plot_convergence(Trained(rounds), new_axes()).get_ylim()
+    iterations = [
+        Iteration(k, o, b, o - b, k, k) for k, (o, b) in enumerate(zip([20.0, 12.0, 10.0], bounds, strict=True), 1)
+    ]
+    low, high = plot_convergence(Trained(iterations), new_axes()).get_ylim()
     assert -100 < low < 9
     assert high >= 20
 
 
 def test_gaps_are_relative_and_a_gap_of_zero_is_drawn():
-    rounds = [Round(1, 4.0, 2.0, 2.0, 1, 0.1), Round(2, 4.0, 4.0, 0.0, 2, 0.2)]
-    ax = plot_gap(Trained(rounds), new_axes())
+    iterations = [Iteration(1, 4.0, 2.0, 2.0, 1, 0.1), Iteration(2, 4.0, 4.0, 0.0, 2, 0.2)]
+    ax = plot_gap(Trained(iterations), new_axes())
     assert ax.get_yscale() == "log"
     _, gaps = drawn(ax, "relative gap")
     assert gaps.tolist() == [0.5, 1e-12]
@@ -117,9 +119,9 @@ def test_what_was_not_trained_is_refused(plot):
 
 @pytest.mark.parametrize("plot", [plot_convergence, plot_gap])
 def test_unknown_axes_and_empty_histories_are_refused(plot, convex):
-    with raises("by", got="days", expected="'round', 'oracle_calls' or 'seconds'"):
+    with raises("by", got="days", expected="'iteration', 'oracle_calls' or 'seconds'"):
         plot(convex, new_axes(), by="days")
-    empty = Trained([Round(1, 1.0, 0.0, 1.0, 1, 0.1)])
+    empty = Trained([Iteration(1, 1.0, 0.0, 1.0, 1, 0.1)])
     empty.history_ = []
     with raises("model", expected="with a history"):
         plot(empty, new_axes())

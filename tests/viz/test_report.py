@@ -28,11 +28,11 @@ from latentstruct import (
     StructuredPerceptron,
 )
 from latentstruct.cli.kinds.chain.sample import make_example
-from latentstruct.core.protocols import Round
+from latentstruct.core.protocols import Iteration
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.io import Sequences
-from latentstruct.persistence.models import MOST_ROUNDS, _decode_history, _encode_history
+from latentstruct.persistence.models import MOST_ITERATIONS, _decode_history, _encode_history
 from latentstruct.viz.plots.features import drawn_text
 from latentstruct.viz.report import page as page_module
 from latentstruct.viz.report import pictures, write_report
@@ -296,14 +296,14 @@ def test_words_claim_no_more_than_was_proved():
     assert "the minimum is certified" in " ".join(training_in_words(certified))
     states = RNG.normal(size=(30, 3, 4))
     latent = LatentSSVM(LatentMulticlass(), restarts=2).fit(states, Y[:30])
-    told = " ".join(training_in_words(latent))
-    assert "certified" not in told
-    assert "may be a local minimum" in told
-    assert "best of 2 starts" in told
+    reported = " ".join(training_in_words(latent))
+    assert "certified" not in reported
+    assert "may be a local minimum" in reported
+    assert "best of 2 starts" in reported
     smooth = CRF(Multiclass(), solver="lbfgs").fit(X, Y)
     smooth.lower_bound_ = -math.inf
     assert "no lower bound" in " ".join(training_in_words(smooth))
-    perceptron = StructuredPerceptron(Multiclass(), max_rounds=3).fit(X, Y)
+    perceptron = StructuredPerceptron(Multiclass(), max_iter=3).fit(X, Y)
     assert "certified" not in " ".join(training_in_words(perceptron))
     certified.certified_ = False
     assert "not certified" in " ".join(training_in_words(certified))
@@ -331,8 +331,8 @@ def test_any_fitted_estimator_has_a_page(tmp_path):
         write_report(model, path, Y=[Y[:5]])
 
 
-rounds = st.builds(
-    Round,
+iterations = st.builds(
+    Iteration,
     st.integers(1, 10**6),
     st.floats(allow_nan=False),
     st.floats(allow_nan=False),
@@ -345,17 +345,17 @@ rounds = st.builds(
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(rounds, max_size=20))
+@given(st.lists(iterations, max_size=20))
 def test_a_history_is_saved_as_it_is(history):
     assert _decode_history(_encode_history(history)) == history
 
 
 def test_a_long_history_is_thinned_and_keeps_both_ends_of_each_start():
-    history = [Round(k + 1, 1.0, 0.0, 1.0, k, float(k), start=start) for start in range(4) for k in range(3000)]
+    history = [Iteration(k + 1, 1.0, 0.0, 1.0, k, float(k), start=start) for start in range(4) for k in range(3000)]
     kept = _decode_history(_encode_history(history))
-    assert MOST_ROUNDS * 0.9 < len(kept) <= MOST_ROUNDS
+    assert MOST_ITERATIONS * 0.9 < len(kept) <= MOST_ITERATIONS
     for start in range(4):
-        numbers = [line.round for line in kept if line.start == start]
+        numbers = [line.iteration for line in kept if line.start == start]
         assert (numbers[0], numbers[-1]) == (1, 3000)
         assert max(np.diff(numbers)) <= 10
 
@@ -372,10 +372,10 @@ def test_models_keep_their_history_and_old_ones_load_without(tmp_path):
     run("report", tmp_path / "model", "-o", tmp_path / "page.html")
     assert "history was not saved" in (tmp_path / "page.html").read_text()
     for damage in (
-        {**history, "round": history["round"][:-1]},
-        {**history, "seconds": ["1"] * len(history["round"])},
-        {**history, "start": [True] * len(history["round"])},
-        {**history, "oracle_calls": [-1] * len(history["round"])},
+        {**history, "iteration": history["iteration"][:-1]},
+        {**history, "seconds": ["1"] * len(history["iteration"])},
+        {**history, "start": [True] * len(history["iteration"])},
+        {**history, "oracle_calls": [-1] * len(history["iteration"])},
         {**history, "more": []},
         {name: history[name] for name in history if name != "gap"},
         [1, 2],
@@ -394,18 +394,18 @@ def tagger(tmp_path_factory):
     sentences = make_example(0).decode().split("\n\n")
     (folder / "train.txt").write_text("\n\n".join(sentences[:60]) + "\n\n")
     (folder / "valid.txt").write_text("\n\n".join(sentences[60:]))
-    told = run(
+    reported = run(
         *("train", "chain", folder / "train.txt", "--valid", folder / "valid.txt", "-o", folder / "model"),
         *("--report", folder / "train.html", "-q"),
     )
-    assert f"report          {folder / 'train.html'}" in told.stdout
+    assert f"report          {folder / 'train.html'}" in reported.stdout
     return folder
 
 
 def test_training_and_the_command_write_the_same_page(tagger):
     out = tagger / "report.html"
-    told = run("report", tagger / "model", "--data", tagger / "valid.txt", "-o", out, "-q")
-    assert told.stdout.splitlines()[0].split() == ["report", str(out)]
+    reported = run("report", tagger / "model", "--data", tagger / "valid.txt", "-o", out, "-q")
+    assert reported.stdout.splitlines()[0].split() == ["report", str(out)]
     pages = [Parsed((tagger / name).read_text()) for name in ("train.html", "report.html")]
     first, second = ([text for text in page.texts if "written" not in text] for page in pages)
     unnamed = [[text for text in texts if "valid.txt" not in text] for texts in (first, second)]
@@ -493,7 +493,7 @@ def test_a_model_of_another_library_is_refused(tmp_path):
 
 def test_an_unfinished_training_does_not_claim_that_the_bounds_met():
     rng = np.random.default_rng(0)
-    model = CRF(Multiclass(), max_rounds=2)
+    model = CRF(Multiclass(), max_iter=2)
     with pytest.warns(ConvergenceWarning):
         model.fit(rng.normal(size=(60, 5)), rng.integers(0, 3, 60))
     assert "The two meet" not in estimator_page(model).html()

@@ -56,9 +56,9 @@ def page(kind, trained, examples):
 SENTENCES = "the DT\ndog NN\nbarks VB\n\nthe DT\ncat NN\nsleeps VB\n\n言葉 NN\nbarks VB\n\n"
 
 
-def test_chains_of_half_labelled_text(tmp_path):
+def test_chains_of_half_labeled_text(tmp_path):
     half = SENTENCES.replace("dog NN", "dog ?") + "no ?\none ?\n\n"
-    kind, trained, examples = train(tmp_path, "chain", half, "--unknown", "?", "--max-rounds", "30")
+    kind, trained, examples = train(tmp_path, "chain", half, "--unknown", "?", "--max-iter", "30")
     assert examples.losses[:3].tolist() == [0.0, 0.0, 0.0]
     assert np.isnan(examples.losses[3])
     assert examples.remarks[0] == "2 of 3 labels are known"
@@ -95,12 +95,12 @@ def test_wrong_labels_of_chains(tmp_path):
 def test_long_sentences_and_strange_labels_of_chains(tmp_path):
     labels = [f"標{k}" for k in range(30)]
     text = "".join(f"{'w' * 99}{k} {labels[k % 30]}\n" for k in range(600))
-    kind, trained, examples = train(tmp_path, "chain", text, "--max-rounds", "2")
+    kind, trained, examples = train(tmp_path, "chain", text, "--max-iter", "2")
     (tokens,) = of(Tokens, examples.draw(0))
     assert len(tokens.tokens) == 400
     assert "200 further words are not shown." in tokens.caption
     assert max(len(token.text) for token in tokens.tokens) == 40
-    # Labels that the font of plots has not are told in a table.
+    # Labels that the font of plots lacks are shown in a table.
     transitions, features = kind.weight_blocks(trained)
     assert isinstance(transitions, TableBlock)
     assert "25 of 30 labels" in features.note
@@ -111,12 +111,12 @@ def test_long_sentences_and_strange_labels_of_chains(tmp_path):
 @settings(max_examples=60, deadline=None)
 def test_features_of_chains_are_told_with_their_values(sentence):
     template = WindowFeatures(window=1, affixes=1).fit([[(word, "T|\\") for word in sentence]])
-    told = {name: show_feature(name, [0, 4]) for name in template.vocabulary_}
-    assert told["bias"] == "any token"
-    assert all(f"word: {word}" in told.values() and f"prefix: {word[0]}" in told.values() for word in sentence)
-    assert "column 4: T|\\" in told.values()
-    assert "word at −1: edge" in told.values()
-    assert all(f"word at −1, 0: {a} {b}" in told.values() for a, b in pairwise(sentence))
+    reported = {name: show_feature(name, [0, 4]) for name in template.vocabulary_}
+    assert reported["bias"] == "any token"
+    assert all(f"word: {word}" in reported.values() and f"prefix: {word[0]}" in reported.values() for word in sentence)
+    assert "column 4: T|\\" in reported.values()
+    assert "word at −1: edge" in reported.values()
+    assert all(f"word at −1, 0: {a} {b}" in reported.values() for a, b in pairwise(sentence))
 
 
 def samples(n=60):
@@ -137,10 +137,10 @@ def test_classes_and_what_speaks_for_them(tmp_path, model):
         rival = labels.index(y[i]) if y[i] != predicted[i] else int(np.argsort(-scores[i])[1])
         assert float(table.rows[-1][2]) == pytest.approx(scores[i].max() - scores[i, rival], rel=0.01, abs=0.01)
         assert {row[0] for row in table.rows} == {"言葉", "width", "constant", "sum"}
-        told = dict(facts.facts)
-        assert "predicted" in told[predicted[i]]
-        assert "true" in told[y[i]]
-        assert ("probability" in told[y[i]]) == (model == "crf")
+        reported = dict(facts.facts)
+        assert "predicted" in reported[predicted[i]]
+        assert "true" in reported[y[i]]
+        assert ("probability" in reported[y[i]]) == (model == "crf")
     wrong = sum(row[2] for table in of(TableBlock, examples.overview) for row in table.rows)
     assert wrong == examples.losses.sum()
     assert page(kind, trained, examples).count("Contributions for") > 2
@@ -158,10 +158,10 @@ def test_classes_of_samples_without_features_and_with_unknown_ones(tmp_path):
     assert [row[0] for row in table.rows] == ["sum"]
 
 
-@pytest.mark.parametrize("optimise", ["f1", "rocarea"])
-def test_measures_and_what_speaks_for_them(tmp_path, optimise):
+@pytest.mark.parametrize("optimize", ["f1", "rocarea"])
+def test_measures_and_what_speaks_for_them(tmp_path, optimize):
     text = samples().replace("nowhere", "near")
-    options = ("--optimise", optimise, "--positive-label", "far")
+    options = ("--optimize", optimize, "--positive-label", "far")
     kind, trained, examples = train(tmp_path, "measure", text, *options, name="data.csv")
     X, truth = kind.read(trained, HeldOut(data=str(tmp_path / "data.csv")))
     scores = -trained.estimator.decision_function(X)
@@ -172,7 +172,7 @@ def test_measures_and_what_speaks_for_them(tmp_path, optimise):
         assert float(table.rows[-1][2]) - threshold == pytest.approx(scores[i], rel=0.02, abs=0.02)
         assert f"prediction is {'far' if scores[i] > 0 else 'near'}." in table.note
     assert len(of(Drawing, examples.overview)) == 1
-    # The name of a feature that plots cannot write is told in a table.
+    # The name of a feature that plots cannot draw is shown in a table.
     assert of(TableBlock, kind.weight_blocks(trained))[0].rows
     assert "truly far" not in examples.remarks[0]
     assert "Contributions for far" in page(kind, trained, examples)
@@ -251,8 +251,8 @@ def test_motifs_without_the_files_beside_them(motif, tmp_path):
     (copy / "motif.meme").unlink()
     (copy / "sites.tsv").unlink()
     kind, trained = load_trained(copy)
-    told = [block.text for block in of(Text, kind.weight_blocks(trained))]
-    assert [text.split(": ")[1] for text in told] == ["motif.meme is missing.", "sites.tsv is missing."]
+    reported = [block.text for block in of(Text, kind.weight_blocks(trained))]
+    assert [text.split(": ")[1] for text in reported] == ["motif.meme is missing.", "sites.tsv is missing."]
 
 
 def test_long_sequences_are_cut_around_their_site(motif, tmp_path):

@@ -25,6 +25,7 @@ from latentstruct.cli.declaring import (
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.grammar import App, Command, commands_of, lazy_group
 from latentstruct.cli.infer import InferOptions, infer
+from latentstruct.cli.lazy import models, plots, sharded
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.prepared import prepare, show_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
@@ -95,7 +96,7 @@ def common(
     """Structured prediction with certified training: structural SVMs, CRFs and models with latent variables.
 
     Every command can take its options from a TOML file, named by --config: a key is a long option without dashes
-    (max-rounds = 5, C = 0.1, shape = false) or an argument (data = "train.txt"). Keys at the top of the file are for
+    (max-iter = 5, C = 0.1, shape = false) or an argument (data = "train.txt"). Keys at the top of the file are for
     the command that reads it; a file for several commands has tables such as [train], [train.chain] and [predict], of
     which the longest name wins. The command line wins over the file; --save-config writes one.
 
@@ -182,13 +183,11 @@ class InfoOptions:
 def info(options: InfoOptions) -> None:
     """Print what a model is."""
     from latentstruct.core.protocols import TransitionWeights
-    from latentstruct.data.sharded import ShardedData
-    from latentstruct.persistence.models import read_files, restore_model
 
     if is_prepared(options.model):
-        show_prepared(ShardedData(options.model), options.json)
+        show_prepared(sharded.ShardedData(options.model), options.json)
         return
-    files = read_files(options.model)
+    files = models.read_files(options.model)
     result: dict[str, Any] = {"model": str(options.model)}
     kind = find_kind(files.settings.extra)
     if kind is not None:
@@ -198,7 +197,7 @@ def info(options: InfoOptions) -> None:
         result |= {"kind": kind.name, "n_examples": record.n_examples, "seconds": record.seconds}
         result |= kind.describe(trained, options.top)
     else:
-        estimator = restore_model(files)
+        estimator = models.restore_model(files)
         result |= describe_model(files.settings, estimator)
         if isinstance(estimator.task_, TransitionWeights):
             result["transitions"] = strongest_transitions(estimator, options.top)
@@ -226,9 +225,8 @@ class DemoOptions:
 def demo(options: DemoOptions) -> None:
     """Run the demonstration."""
     from latentstruct.cli.demo import draw, run_demo
-    from latentstruct.viz.plots import require_plots
 
-    require_plots()
+    plots.require_plots()
     check_folder(options.output)
     progress = Progress(options.quiet)
     with caught_warnings() as warned, ended_by_interrupt(), progress:

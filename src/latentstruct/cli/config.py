@@ -1,6 +1,6 @@
 """Options in files: `--config` reads them, `--save-config` writes those of a run.
 
-A key is a long option without its dashes, or an argument: `max-rounds = 5`, `C = 0.1`, `shape = false`,
+A key is a long option without its dashes, or an argument: `max-iter = 5`, `C = 0.1`, `shape = false`,
 `data = "train.txt"`. Keys at the top of the file are for the command that reads it; those in a table such as `[train]`
 or `[train.chain]` are for the commands of that name, and the longer name wins. The command line wins over the file.
 """
@@ -13,14 +13,24 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from latentstruct.cli.parameters import INTEGER, NUMBER, SHARED, SWITCH, TEXT, Parameter, list_parameters, walk_commands
+from latentstruct.cli.parameters import (
+    AUTO,
+    INTEGER,
+    NUMBER,
+    SHARED,
+    SWITCH,
+    TEXT,
+    Parameter,
+    list_parameters,
+    walk_commands,
+)
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import write_output
 
 SUFFIX = ".toml"
 MAX_BYTES, MAX_DOTS, MAX_DEPTH = 2**18, 200, 10
 SIGNATURE = "# Run again: latentstruct"
-EXAMPLE = 'lines such as max-rounds = 5 and data = "train.txt"'
+EXAMPLE = 'lines such as max-iter = 5 and data = "train.txt"'
 
 
 def read_options(path: Path, words: Sequence[str], root: Any) -> dict[str, Any]:
@@ -172,7 +182,7 @@ def _checked_one(value: Any, parameter: Parameter, where: str) -> Any:
         INTEGER: is_number and isinstance(value, int),
         NUMBER: is_number,
         TEXT: isinstance(value, str) or (is_number and isinstance(value, int)),
-    }.get(parameter.type, isinstance(value, str))
+    }.get(parameter.type, isinstance(value, str)) or (parameter.auto and value == AUTO)
     if not fits:
         raise FormatError(where, _entry(parameter, value), parameter.expected)
     return str(value) if parameter.type == TEXT else value

@@ -53,7 +53,7 @@ ConfigOption = Annotated[
         is_eager=True,
         expose_value=False,
         callback=take_config,
-        help="TOML file with further options, as max-rounds = 5 or, for one of several commands, below a line such as "
+        help="TOML file with further options, as max-iter = 5 or, for one of several commands, below a line such as "
         "[train.chain]; options of the command line win.",
     ),
 ]

@@ -16,6 +16,8 @@ from latentstruct.cli.declaring import (
     skip_bad_option,
     weight_option,
 )
+from latentstruct.cli.lazy import plots
+from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.running import RunOptions
 from latentstruct.exceptions import InputError
 
@@ -32,10 +34,9 @@ ConvexModel = Literal["svm", "crf", "perceptron"]
 
 def check_report(path: Path, parameter: str) -> None:
     """Raise unless a page can be drawn and written to the file later on; only a page is overwritten."""
-    from latentstruct.viz.plots import require_plots
     from latentstruct.viz.report import require_pages
 
-    require_plots()
+    plots.require_plots()
     require_pages()
     if path.suffix.lower() not in PAGE_SUFFIXES or path.is_dir():
         raise InputError(parameter, str(path), "a file whose name ends in .html")
@@ -104,7 +105,7 @@ class TrainOptions(RunOptions):
         "Relative gap to certify; latent: stop when an iteration lowers the objective by a smaller fraction.",
         shown="0.001, differs for some solvers",
     )
-    max_rounds: int | None = option(None, "Maximum number of iterations per start.", shown="chosen by the solver")
+    max_iter: int | None = option(None, "Maximum number of iterations per start.", shown="chosen by the solver")
     max_seconds: float | None = option(None, "Time limit in seconds, checked between iterations.", shown="no limit")
     valid: str | None = option(None, "Held-out data to evaluate on afterwards.", metavar="FILE")
     report: Path | None = option(
@@ -113,9 +114,26 @@ class TrainOptions(RunOptions):
         metavar="FILE.html",
         shown="none",
     )
+    folds: int | None = option(
+        None, "Number of folds: prints out-of-fold scores, and chooses what is auto.", min=2, shown="none; 5 for auto"
+    )
+    fold_predictions: str | None = option(
+        None, "File for out-of-fold predictions, one JSON object per line.", metavar="FILE", shown="none"
+    )
+    groups: str | None = option(
+        None, "File with one line per example: examples with equal lines stay in one fold.", metavar="FILE"
+    )
+    one_standard_error: bool = option(
+        False, "Choose the smallest value within one standard error of the best, for auto."
+    )
     seed: int = seed_option(sets="random_state")
     quiet: bool = quiet_option()
     json: bool = json_option()
+
+    @property
+    def chooses_C(self) -> bool:
+        """Whether C is chosen by folds."""
+        return str(self.C) == AUTO
 
     @property
     def source(self) -> str:
@@ -130,9 +148,15 @@ class TrainOptions(RunOptions):
         """Raise before anything is read if options contradict each other or the results cannot be written."""
         self.check_run(self.valid)
         check_one_stream(**{name: getattr(self, name) for name in self.files})
-        if self.C is not None and not 0 < self.C < math.inf:
+        if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
-        for name in ("tol", "max_rounds", "max_seconds"):
+        if self.folds is None:
+            self.refuse("fold_predictions", "without `folds`")
+            if not self.chooses_C:
+                self.refuse("groups", f"without `folds` or {AUTO}")
+        if not self.chooses_C:
+            self.refuse("one_standard_error", f"unless `C` is {AUTO}")
+        for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(name, value, "a number above 0")
@@ -154,7 +178,7 @@ class TrainOptions(RunOptions):
         """Return an untrained estimator with the limits of the training; what is None keeps its default."""
         from latentstruct import estimators
 
-        limits = {"C": self.C, "tol": self.tol, "max_rounds": self.max_rounds, "max_seconds": self.max_seconds}
+        limits = {"C": self.C, "tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
         wanted = {name: value for name, value in {**limits, **parameters}.items() if value is not None}
         return getattr(estimators, estimator)(task, **wanted)
 

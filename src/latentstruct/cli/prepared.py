@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from latentstruct.cli.common import NOTHING, check_folder, is_prepared, list_labels, refuse_prepared
 from latentstruct.cli.declaring import json_option, option, quiet_option
 from latentstruct.cli.kind import KindSpec, Loaded, Trained, damage
+from latentstruct.cli.lazy import sharded
 from latentstruct.cli.options import ConvexOptions
 from latentstruct.cli.run import sizes_in_words
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, print_json
-
-if TYPE_CHECKING:
-    from latentstruct.data.sharded import ShardedData
 
 Blocks = Iterator[tuple[Any, Any]]
 
@@ -40,7 +38,7 @@ class PrepareOptions:
         metavar="MODEL",
         sets="model",
     )
-    unlabelled: bool = option(False, "With --like: leave labels out, which DATA may lack.")
+    unlabeled: bool = option(False, "With --like: leave labels out, which DATA may lack.")
     shard_mb: float = option(16.0, "Size of a file of the folder in megabytes.", min=0.1)
     quiet: bool = quiet_option()
     json: bool = json_option()
@@ -51,8 +49,8 @@ class PrepareOptions:
         from latentstruct.data.shard_writing import folder_to_write
         from latentstruct.io.blocks import refuse_stream
 
-        if self.unlabelled and self.like is None:
-            raise InputError("like", NOTHING, "given with `unlabelled`")
+        if self.unlabeled and self.like is None:
+            raise InputError("like", NOTHING, "given with `unlabeled`")
         files = {name: getattr(self, name) for name in self.files if getattr(self, name) is not None}
         refuse_prepared(**files)
         for file in files.values():
@@ -73,15 +71,15 @@ class ToPrepare:
 
 def prepare(kind: KindSpec, options: PrepareOptions) -> None:
     """Prepare data."""
-    from latentstruct.data.sharded import ShardedData
-
     options.check()
     like = None if options.like is None else _load_like(options.like, kind)
     if like is not None:
         _refuse_other_options(options, like, kind.settled_by(options, like))
     found: ToPrepare = kind.prepare(options, like, Progress(options.quiet))
     extra = {"record": {"kind": kind.name, **asdict(found.record)}, "sizes": found.sizes}
-    show_prepared(ShardedData.write(options.output, found.task, found.blocks, options.shard_mb, extra), options.json)
+    show_prepared(
+        sharded.ShardedData.write(options.output, found.task, found.blocks, options.shard_mb, extra), options.json
+    )
 
 
 def _load_like(path: Path, kind: KindSpec) -> Trained:
@@ -108,7 +106,7 @@ def _refuse_other_options(options: PrepareOptions, model: Trained, settled: Mapp
 def unknown_to(model: Trained, where: str, label: Any, mark: str | None = None) -> FormatError:
     """Return the error of a label that a model does not know; `mark` marks unknown labels."""
     marked = "" if mark is None else f" or {mark!r}"
-    hint = "Correct it, leave labels out with `unlabelled`, or evaluate on the plain file with --allow-unknown."
+    hint = "Correct it, leave labels out with `unlabeled`, or evaluate on the plain file with --allow-unknown."
     return FormatError(where, label, f"a label of {model.path} ({list_labels(model.labels)}){marked}", hint)
 
 
@@ -116,7 +114,7 @@ def unknown_to(model: Trained, where: str, label: Any, mark: str | None = None) 
 class PreparedData:
     """Prepared data, the record of a model trained on them, and their sizes."""
 
-    data: "ShardedData"
+    data: "sharded.ShardedData"
     record: Any
     sizes: dict[str, int]
 
@@ -125,9 +123,7 @@ def open_prepared(folder: str, kind: str, record: type[Any]) -> PreparedData:
     """Open prepared data, or raise if they are not for this kind of model."""
     import msgspec
 
-    from latentstruct.data.sharded import ShardedData
-
-    data = ShardedData(folder)
+    data = sharded.ShardedData(folder)
     extra = data.extra if isinstance(data.extra, dict) else {}
     found = extra.get("record")
     name = found.get("kind") if isinstance(found, dict) else None
@@ -147,10 +143,10 @@ def damaged_data(folder: str, why: str) -> FormatError:
     return FormatError(folder, damage("damaged ones", why), "prepared data", "Prepare the data again.")
 
 
-def require_labels(data: "ShardedData") -> None:
+def require_labels(data: "sharded.ShardedData") -> None:
     """Raise if prepared data have no labels."""
-    if not data.labelled:
-        hint = "The data were prepared with --unlabelled."
+    if not data.labeled:
+        hint = "The data were prepared with --unlabeled."
         raise InputError("data", str(data.folder), "prepared data with labels", hint)
 
 
@@ -166,10 +162,10 @@ def load_prepared(kind: KindSpec, options: ConvexOptions, progress: Progress) ->
     return Loaded(data, None, estimator, prepared.sizes, prepared.record, task.n_inputs_, labels)
 
 
-def open_for(model: Trained, kind: KindSpec, folder: str, labelled: bool = True) -> "ShardedData":
+def open_for(model: Trained, kind: KindSpec, folder: str, labeled: bool = True) -> "sharded.ShardedData":
     """Open prepared data for a trained model, or raise if they were not prepared with its features and labels.
 
-    If `labelled`, the data must have labels to compare predictions with.
+    If `labeled`, the data must have labels to compare predictions with.
     """
     from latentstruct.core.validation import copied
     from latentstruct.estimators.stored import adopt
@@ -181,12 +177,12 @@ def open_for(model: Trained, kind: KindSpec, folder: str, labelled: bool = True)
     if alike != model.record or task.learned_state() != model.estimator.task_.learned_state():
         expected = f"data prepared with the features and labels of {model.path}"
         raise InputError("data", folder, expected, f"Prepare the data again with --like {model.path}.")
-    if labelled:
+    if labeled:
         require_labels(prepared.data)
     return prepared.data
 
 
-def describe_prepared(data: "ShardedData") -> dict[str, Any]:
+def describe_prepared(data: "sharded.ShardedData") -> dict[str, Any]:
     """Return what prepared data are."""
     from latentstruct.cli.registry import find_kind
 
@@ -203,12 +199,12 @@ def describe_prepared(data: "ShardedData") -> dict[str, Any]:
         **({"n_weights": data.task.n_features} if counted else {}),
         "n_files": len(data.sizes),
         "bytes": data.n_bytes,
-        "labelled": data.labelled,
+        "labeled": data.labeled,
         "digest": data.digest,
     }
 
 
-def show_prepared(data: "ShardedData", json: bool) -> None:
+def show_prepared(data: "sharded.ShardedData", json: bool) -> None:
     """Print what prepared data are."""
     result = describe_prepared(data)
     if json:
@@ -219,7 +215,7 @@ def show_prepared(data: "ShardedData", json: bool) -> None:
             ("data", f"{result['data']} ({result['kind'] or 'no kind'}, {result['task']})"),
             ("sizes", sizes_in_words(result)),
             ("on disk", f"{result['bytes'] / 2**20:.1f} MB"),
-            ("outputs", "known" if result["labelled"] else "not known"),
+            ("outputs", "known" if result["labeled"] else "not known"),
             ("checksum", result["digest"]),
         ]
     )

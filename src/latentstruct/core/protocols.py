@@ -4,6 +4,7 @@ A *task* knows one structure and no solver; a *solver* knows objectives and plan
 only composes them. `latentstruct.testing` checks these contracts for custom tasks and solvers.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -57,7 +58,7 @@ class Batch(Protocol):
         """Number of examples."""
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the true outputs are known."""
 
 
@@ -107,7 +108,7 @@ class Query:
     weights : ndarray, optional
         If given, one weight per example of the query: only the weighted sum of the slopes is needed.
     chunks : Chunks
-        How the examples are split among threads, for tasks that split the work themselves; see `BaseTask.chunked`.
+        How the examples are split among threads, for tasks that split the work themselves; see `Cost`.
     """
 
     w: Vector
@@ -145,6 +146,8 @@ class Pooled:
     exact : bool or ndarray of bool of shape (k,)
         Whether each result is the true maximum or sum. Inexact results of a hard pool are the score and loss of some
         output, so that their planes are below the function; those of a soft pool are arbitrary.
+    excess : float or ndarray of shape (k,)
+        How far the true maximum may be above an inexact value, infinite if unknown.
     """
 
     values: Vector
@@ -152,11 +155,30 @@ class Pooled:
     losses: Vector | float
     soft: bool = False
     exact: bool | NDArray[np.bool_] = True
+    excess: float | Vector = math.inf
 
     @property
     def all_exact(self) -> bool:
         """Whether all results are exact."""
         return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
+
+
+class Cost(NamedTuple):
+    """Approximate cost of `Task.pool_batch`, by which alone a batch is split among threads.
+
+    Attributes
+    ----------
+    work : ndarray of shape (n,)
+        Nanoseconds per example; 0 if threads cannot share them, because they hold the interpreter lock.
+    overhead : float
+        Nanoseconds of any call, however few examples there are.
+    chunked : bool
+        Whether `pool_batch` splits its work by `Query.chunks`; otherwise threads call it with a few examples.
+    """
+
+    work: Vector
+    overhead: float = 0.0
+    chunked: bool = False
 
 
 class LinearMap(Protocol):
@@ -202,6 +224,8 @@ class TaskTags:
         Whether inference is exact for every input.
     above_truth : bool
         Whether inexact results are never below those of the true output; otherwise the oracle takes the larger of both.
+    upper_bounds : bool
+        Whether inexact results of hard pools come with upper bounds, `Pooled.excess`, so that gaps stay proven.
     exact_slack : bool
         Whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact.
     renyi : bool
@@ -216,7 +240,7 @@ class TaskTags:
         Whether latent states may have separate weights, as in `StateWeights`.
     single_example : bool
         Whether all rows together are one example, so that rows have no weights.
-    marginals, pair_marginals, confidence, scores : bool
+    marginals, pair_marginals, confidence, scores, topk, sample : bool
         Whether these methods are implemented.
     storable : bool
         Whether batches can be stored by `pack` and `unpack`.
@@ -234,6 +258,7 @@ class TaskTags:
     two_temperatures: bool = False
     exact: bool = True
     above_truth: bool = False
+    upper_bounds: bool = False
     exact_slack: bool = False
     renyi: bool = False
     latent_loss: bool = False
@@ -246,6 +271,8 @@ class TaskTags:
     pair_marginals: bool = False
     confidence: bool = False
     scores: bool = False
+    topk: bool = False
+    sample: bool = False
     storable: bool = False
     threaded_decoding: bool = False
     refit_parameters: tuple[str, ...] = ()
@@ -287,14 +314,8 @@ class Task(Protocol[B]):
     def plane_losses(self, batch: B) -> Any:
         """Return the current losses of planes found with other losses; None if unknown."""
 
-    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
-        """Return the approximate nanoseconds per example, shape (n,); 0 if threads cannot share them."""
-
-    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work by `Query.chunks`."""
-
-    def overhead(self, batch: B) -> float:
-        """Return the approximate constant overhead of `pool_batch` in nanoseconds."""
+    def cost(self, batch: B, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost of `pool_batch`."""
 
     def decode(self, batch: B, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
@@ -376,7 +397,7 @@ class LatentTask(Task[B], Protocol[B]):
     """Further interface of tasks with ``latent = True``: the completions (y_i, h) of known outputs."""
 
     def complete(self, batch: B, w: Vector) -> Sequence[Any]:
-        """Return argmax_h s(y_i, h) per example of a labelled batch."""
+        """Return argmax_h s(y_i, h) per example of a labeled batch."""
 
     def completion_planes(self, batch: B, latents: Sequence[Any]) -> Planes:
         """Return the planes φ(x_i, y_i, h_i)·w of given latents; raise InputError if one is not compatible with y_i.
@@ -419,7 +440,7 @@ class LatentSites:
 class LatentLossTask(LatentTask[B], Protocol[B]):
     """Further interface of tasks whose loss Δ(y, h, ŷ, ĥ) compares latents too, for `ModLat`.
 
-    P is a distribution over the states of the sites of a labelled batch, in the order of `latent_sites`. A task may
+    P is a distribution over the states of the sites of a labeled batch, in the order of `latent_sites`. A task may
     also define ``plane_losses(batch)``, which returns the current losses of planes found with other losses: then
     planes are kept while P changes.
     """
@@ -443,7 +464,7 @@ class LatentLossTask(LatentTask[B], Protocol[B]):
         """Return the function P → max_{y,h} [s(y, h) + Δ_i(y, h; P)] at fixed w: values (n,), derivatives by P (M,)."""
 
     def latent_losses(self, batch: B, H_true: Sequence[Any], Y_pred: Any, H_pred: Sequence[Any]) -> Vector:
-        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labelled batch whose latents are known."""
+        """Return Δ(y_i, h_i, ŷ_i, ĥ_i) of each example of a labeled batch whose latents are known."""
 
     def point_distribution(self, batch: B, latents: Sequence[Any]) -> Vector:
         """Return the distribution concentrated on the given latents, for `IterativeLSVM`."""
@@ -464,7 +485,7 @@ class RenyiTask(LatentTask[B], Protocol[B]):
 
 @dataclass
 class Tally:
-    """Count of oracle calls, one per example, shared by all oracles that are counted together."""
+    """Count of oracle calls, one per example, shared by all oracles that are derived from one another."""
 
     calls: int = 0
 
@@ -497,14 +518,16 @@ class Oracle(Protocol):
         Whether sums over some of the examples are known.
     approximate : bool
         Whether results are known in advance to be inexact.
+    bounded_above : bool
+        Whether inexact maxima come with upper bounds.
     batch : Batch, optional
         The examples, if they are in one batch in this process.
     chunk_bounds : ndarray of int, optional
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
-    tally : Tally, optional
-        Number of queried examples, if they are counted.
+    tally : Tally
+        Number of queried examples, shared with all oracles that are derived from this one.
     """
 
     n_examples: int
@@ -516,7 +539,7 @@ class Oracle(Protocol):
     divisible: bool
     chunk_bounds: Indices | None
     n_jobs: int
-    tally: Tally | None
+    tally: Tally
 
     @property
     def batch(self) -> Batch | None:
@@ -532,6 +555,10 @@ class Oracle(Protocol):
 
     @property
     def approximate(self) -> bool:
+        """See the attributes."""
+
+    @property
+    def bounded_above(self) -> bool:
         """See the attributes."""
 
     def total(self, w: Vector) -> Plane:
@@ -552,17 +579,11 @@ class Oracle(Protocol):
     def smoothed(self, output_temperature: float) -> "Oracle":
         """Return the same side with hard maxima taken at this temperature."""
 
-    def counted(self, tally: Tally | None = None) -> "Oracle":
-        """Return the same side with its calls added to a tally, by default a new one."""
-
     def reweighted(self, weights: Vector) -> "Oracle":
         """Return the same side with other weights c_i."""
 
-    def in_threads(self, n_jobs: int) -> "Oracle":
-        """Return the same side, evaluated by several threads where possible."""
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Oracle":
-        """Return the same side with sums over the chunks between these bounds."""
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "Oracle":
+        """Return the same side, evaluated by several threads, and with sums over the chunks between these bounds."""
 
 
 class Regularizer(Protocol):
@@ -596,7 +617,7 @@ class Regularizer(Protocol):
 
 
 @dataclass(frozen=True)
-class Round:
+class Iteration:
     """One entry of a solver's history.
 
     `objective` and `gap` are those of the best weights so far. They are marked as an estimate while the solver has
@@ -604,7 +625,7 @@ class Round:
 
     Attributes
     ----------
-    round : int
+    iteration : int
         Number of the iteration within its start, from 1.
     objective, lower_bound, gap : float
         The objective, its lower bound (−inf if the solver has none), and their difference.
@@ -623,7 +644,7 @@ class Round:
         Validation score of `w`, in iterations after which `EarlyStopping` evaluated it. Passed to callbacks only.
     """
 
-    round: int
+    iteration: int
     objective: float
     lower_bound: float
     gap: float
@@ -635,8 +656,8 @@ class Round:
     validation_score: float | None = field(default=None, compare=False)
 
 
-ROUND_COLUMNS = tuple(one for one in fields(Round) if one.compare)
-"""Fields of a `Round` that are kept in a history and in files."""
+ITERATION_COLUMNS = tuple(one for one in fields(Iteration) if one.compare)
+"""Fields of an `Iteration` that are kept in a history and in files."""
 
 
 @dataclass
@@ -655,15 +676,15 @@ class Result:
         over outputs or latents were approximated, it is an estimate. Never above the objective.
     oracle_calls : int
         Number of examples queried at the augmented oracle.
-    n_rounds : int
+    n_iter : int
         Number of iterations.
     reason : str
-        Why it stopped: "converged" (the gap met the tolerance, which is a proof only if certified), "max_rounds",
+        Why it stopped: "converged" (the gap met the tolerance, which is a proof only if certified), "max_iter",
         "max_seconds", "stalled", "interrupted", "callback", "early_stopping".
     certified : bool
         Whether the minimum lies between bound and objective: the problem is convex, the objective was found by exact
         inference, and the bound by planes that are all below.
-    history : list of Round
+    history : list of Iteration
         One entry per iteration.
     state : object
         State from which a later call can continue.
@@ -675,10 +696,10 @@ class Result:
     objective: float
     lower_bound: float
     oracle_calls: int
-    n_rounds: int
+    n_iter: int
     reason: str
     certified: bool
-    history: list[Round]
+    history: list[Iteration]
     state: Any = field(default=None, metadata={"context": True})
     start_objectives: list[float] = field(default_factory=list)
 
@@ -690,7 +711,7 @@ class Result:
         return self.objective - self.lower_bound
 
 
-Callback = Callable[[Round], bool | str | None]
+Callback = Callable[[Iteration], bool | str | None]
 """Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
 If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration

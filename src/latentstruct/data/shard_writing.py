@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.validation import check_sparse
 from latentstruct.data.shard_files import (
@@ -52,7 +52,7 @@ def folder_to_write(folder: Any) -> Path:
         names = (entry.name for entry in path.iterdir())
         other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
         if other is not None:
-            raise InputError("folder", Description(f"{path} with other files such as {show(other)}"), OWN_FOLDER)
+            raise InputError("folder", Description(f"{path} with other files such as {repr_short(other)}"), OWN_FOLDER)
     if is_prepared(path) and not is_ours(path):
         raise InputError("folder", Description(f"{path} with another {MANIFEST}, which would be lost"), OWN_FOLDER)
     return path
@@ -171,14 +171,14 @@ def write_shards(
     """Write blocks, joined or divided, to files of about `goal` bytes; return whether they have outputs."""
     shards: list[Shard] = []
     waiting: list[tuple[Any, Any]] = []
-    labelled: bool | None = None
+    labeled: bool | None = None
     n_waiting, per_example = 0, math.nan
     for X, Y in blocks:
-        if labelled not in (None, Y is not None):
+        if labeled not in (None, Y is not None):
             raise InputError(
                 "blocks", Description("outputs in some blocks only"), "blocks that all have outputs, or none"
             )
-        labelled = Y is not None
+        labeled = Y is not None
         n_examples = length_of(X)
         if math.isnan(per_example):
             packed = task.pack(task.prepare(X, Y))
@@ -192,7 +192,7 @@ def write_shards(
             waiting, n_waiting = [], 0
     if waiting:
         shards += _write_joined(folder, task, waiting, len(shards), goal / per_example)
-    return shards, bool(labelled)
+    return shards, bool(labeled)
 
 
 def _write_joined(
@@ -239,23 +239,23 @@ def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_e
     return Shard(name, n_examples, len(raw), digest)
 
 
-def manifest_bytes(task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> bytes:
+def manifest_bytes(task: BaseTask, shards: list[Shard], labeled: bool, extra: Any) -> bytes:
     """Return the contents of data.json; raise if the task or `extra` cannot be written as JSON."""
     from latentstruct import __version__
     from latentstruct.persistence.models import encode
 
     params = None if is_own(task) else encode(task, "task")
     state = encode(task.state(), "state") if defines(task, "state") else None
-    manifest = Manifest(FORMAT, VERSION, __version__, type(task).__name__, params, state, labelled, shards, extra)
+    manifest = Manifest(FORMAT, VERSION, __version__, type(task).__name__, params, state, labeled, shards, extra)
     try:
         return msgspec.json.encode(manifest)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError("task", Description(str(error)), "made of labels and parameters that JSON can hold") from error
 
 
-def finish(folder: Path, task: BaseTask, shards: list[Shard], labelled: bool, extra: Any) -> None:
+def finish(folder: Path, task: BaseTask, shards: list[Shard], labeled: bool, extra: Any) -> None:
     """Write the manifest, which makes the new data set replace an earlier one."""
-    raw = manifest_bytes(task, shards, labelled, extra)
+    raw = manifest_bytes(task, shards, labeled, extra)
     with output_errors(folder):
         replace_files({folder / MANIFEST: [raw]})
 

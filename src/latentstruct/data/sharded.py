@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import Batch
 from latentstruct.core.validation import copied
@@ -119,7 +119,7 @@ class ShardedData:
         Number of examples of each file.
     n_examples : int
         Their sum.
-    labelled : bool
+    labeled : bool
         Whether the true outputs are known.
     batches : sequence of batches
         Opened on access.
@@ -149,7 +149,7 @@ class ShardedData:
         self.folder, self.open_mb = checked_folder(folder).absolute(), open_mb
         check_megabytes(open_mb, "open_mb", least=0.0)
         manifest = read_manifest(self.folder)
-        self._shards, self.labelled, self.extra = manifest.shards, manifest.labelled, manifest.extra
+        self._shards, self.labeled, self.extra = manifest.shards, manifest.labeled, manifest.extra
         self.task = _restored_task(self.folder, manifest, task)
         self.sizes = [shard.n_examples for shard in self._shards]
         self.n_examples = sum(self.sizes)
@@ -188,9 +188,9 @@ class ShardedData:
         arrays = self._read(number)
         try:
             batch = task.unpack(arrays)
-            if batch.n_examples != shard.n_examples or batch.labelled != self.labelled:
-                got = Description(f"{batch.n_examples} {'' if batch.labelled else 'un'}labeled examples")
-                expected = f"{shard.n_examples} {'' if self.labelled else 'un'}labeled examples"
+            if batch.n_examples != shard.n_examples or batch.labeled != self.labeled:
+                got = Description(f"{batch.n_examples} {'' if batch.labeled else 'un'}labeled examples")
+                expected = f"{shard.n_examples} {'' if self.labeled else 'un'}labeled examples"
                 raise FormatError(path, got, expected, CURE)
         except FormatError:
             raise
@@ -282,8 +282,8 @@ class ShardedData:
         path.mkdir(parents=True, exist_ok=True)
         with locked(path):
             try:
-                shards, labelled = write_shards(path, task, again(), shard_mb * MEGABYTE)
-                finish(path, task, shards, labelled, extra)
+                shards, labeled = write_shards(path, task, again(), shard_mb * MEGABYTE)
+                finish(path, task, shards, labeled, extra)
             finally:
                 # The present manifest determines whether the new data set has replaced an earlier one.
                 remove_others(path, _files_in_use(path) | {LOCK})
@@ -316,10 +316,10 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
     from latentstruct.persistence.models import MOST_STATES, check_state, check_tables, decode
 
     if task is None and manifest.params is None:
-        expected = f"the task {show(manifest.task)} of {folder}, which is not part of the library"
+        expected = f"the task {repr_short(manifest.task)} of {folder}, which is not part of the library"
         raise InputError("task", None, expected)
     if task is not None and type(task).__name__ != manifest.task:
-        raise InputError("task", task, f"the task {show(manifest.task)} of {folder}")
+        raise InputError("task", task, f"the task {repr_short(manifest.task)} of {folder}")
     try:
         found = decode(manifest.params) if task is None else task
         if manifest.state is not None:
@@ -333,6 +333,6 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
         if type(found).__name__ != manifest.task or not found.tags.storable:
             raise ValueError(f"its task is {type(found).__name__}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        got, expected = Description(show(error, 160)), "the description of data of this library"
+        got, expected = Description(repr_short(error, 160)), "the description of data of this library"
         raise FormatError(folder / MANIFEST, got, expected, CURE) from error
     return found

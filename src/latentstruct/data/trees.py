@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
 
@@ -37,7 +37,7 @@ class Tree(NamedTuple):
 
 
 class Constituent(NamedTuple):
-    """A labelled span: the words start … end − 1, counted from 0."""
+    """A labeled span: the words start … end − 1, counted from 0."""
 
     label: str
     start: int
@@ -76,7 +76,7 @@ def check_tree(tree: object, name: str = "tree") -> None:
             raise InputError(name, Description(f"{_shown(node)} of type {type(node).__name__}"), expected)
         _check_text(node.label, name, "labels")
         if not isinstance(node.children, tuple) or not node.children:
-            got = Description(f"{_shown(node.children)} as children of {show(node.label)}")
+            got = Description(f"{_shown(node.children)} as children of {repr_short(node.label)}")
             raise InputError(name, got, "built of nodes whose children are a tuple of at least one tree or word")
         if is_preterminal(node):
             _check_text(node.children[0], name, "words")
@@ -118,7 +118,7 @@ def tagged_words(tree: Tree) -> list[tuple[str, str]]:
 
 
 def constituents(tree: Tree) -> list[Constituent]:
-    """Return the labelled spans of all nodes but preterminals and artificial ones, in preorder, the root included."""
+    """Return the labeled spans of all nodes but preterminals and artificial ones, in preorder, the root included."""
     found: list[Constituent] = []
     position = 0
     # A number on the stack is the index of the constituent that ends here.

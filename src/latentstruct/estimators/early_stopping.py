@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.protocols import Callback, Result, Round
+from latentstruct.core.protocols import Callback, Iteration, Result
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import Constraint, check_parameters, function, instance, integer, real
 from latentstruct.exceptions import InputError
@@ -116,18 +116,18 @@ class Validation:
         self._last: Vector | None = None
         self._start, self._evaluated_at, self._best_of_start, self._waited = 0, 0, -math.inf, 0
 
-    def __call__(self, line: Round) -> bool | str | None:
+    def __call__(self, line: Iteration) -> bool | str | None:
         """Evaluate the weights of an iteration if they are due; stop the start if patience is exhausted."""
         if line.start != self._start:
             self._start, self._evaluated_at, self._best_of_start, self._waited = line.start, 0, -math.inf, 0
         score = None
-        due = line.round - self._evaluated_at >= self.settings.every
+        due = line.iteration - self._evaluated_at >= self.settings.every
         if due and line.w is not None and line.w is not self._last:
-            score = self._evaluate(line.w, line.objective, line.round)
+            score = self._evaluate(line.w, line.objective, line.iteration)
             improved = score > self._best_of_start + self.settings.min_delta
             self._waited = 0 if improved else self._waited + 1
             self._best_of_start = max(self._best_of_start, score)
-            self._evaluated_at = line.round
+            self._evaluated_at = line.iteration
         answer = None if self.callback is None else self.callback(replace(line, w=None, validation_score=score))
         exhausted = score is not None and self._waited >= self.settings.patience
         return answer or (EARLY_STOPPING if exhausted else None)
@@ -137,7 +137,7 @@ class Validation:
         known = [one for one in (self._last, None if self._best is None else self._best.w) if one is not None]
         if result.reason != "interrupted" and not any(np.array_equal(result.w, w) for w in known):
             try:
-                self._evaluate(result.w, result.objective, result.n_rounds)
+                self._evaluate(result.w, result.objective, result.n_iter)
             except KeyboardInterrupt:
                 result = replace(result, reason="interrupted")
         best = self._best

@@ -32,8 +32,8 @@ class LatentSSVM(PooledLatentEstimator):
     ----------
     task : Task
         The structure, such as `Motif`, `Coreference`, `PrecisionAtK` or `LatentMulticlass`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     init : {"task", "random", "marginal"}, default="task"
         Initial latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
         weighted classifier for precision at k), which is random where it has none; at random; or completed by weights
@@ -47,7 +47,7 @@ class LatentSSVM(PooledLatentEstimator):
     solver : "auto", name or solver, default="auto"
         `CCCP` or `SelfPaced`, or what is to solve the convex problems inside CCCP: a solver, or its name (block_ascent,
         bundle, cutting_plane, frank_wolfe, lbfgs). "subgradient" does without CCCP.
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override those of CCCP; tol is the relative decrease at which it stops.
     warm_start : bool, default=False
         Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
@@ -81,15 +81,15 @@ class MarginalSSVM(PooledLatentEstimator):
     ----------
     task : Task
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     init, restarts, random_state
         Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` on the difference itself, outputs pooled softly at a temperature that is lowered bit by bit,
         and `CCCP` where inference is approximate. `CCCP` solves convex problems in turn, "subgradient" takes plain
         steps (Algorithms 2 and 1 of the paper).
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override the solver's own.
     warm_start : bool, default=False
         Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
@@ -130,7 +130,7 @@ class HiddenCRF(PooledLatentEstimator):
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
-    tol, max_rounds, max_seconds : number, optional
+    tol, max_iter, max_seconds : number, optional
         Override the solver's own.
     C, init, restarts, random_state, warm_start, regularizer, verbose, n_jobs, executor, cache_mb
         See `MarginalSSVM`.

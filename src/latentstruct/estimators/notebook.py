@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.core.parameters import Parametrized
 
-# Colours are those of the notebook around the table, light or dark.
+# Colors are those of the notebook around the table, light or dark.
 STYLE = (
     "border-collapse:collapse;margin:0.4em 0;font-size:0.9em;color:inherit;background:transparent;"
     "font-variant-numeric:tabular-nums"
@@ -43,7 +43,7 @@ def fitted_facts(estimator: Any) -> list[tuple[str, str]]:
         ("objective", f"{estimator.objective_:.6g}"),
         ("lower bound", f"{estimator.lower_bound_:.6g}" if math.isfinite(estimator.lower_bound_) else "none"),
         ("relative gap", _gap(estimator)),
-        ("stopped", f"{estimator.stop_reason_} after {_plural(estimator.n_rounds_, 'round')}"),
+        ("stopped", f"{estimator.stop_reason_} after {_plural(estimator.n_iter_, 'iteration')}"),
         ("oracle calls", f"{estimator.n_oracle_calls_:,}"),
     ]
     if len(reached) > 1:

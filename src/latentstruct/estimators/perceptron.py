@@ -22,7 +22,7 @@ class StructuredPerceptron(BaseStructuredEstimator):
     ----------
     task : Task
         The structure.
-    max_rounds : int, default=20
+    max_iter : int, default=20
         Passes over the data.
     average : bool, default=True
         Average the weights over all steps.
@@ -54,7 +54,7 @@ class StructuredPerceptron(BaseStructuredEstimator):
     tol = None
 
     task: BaseTask = field(kw_only=False)
-    max_rounds: int | None = 20
+    max_iter: int | None = 20
     average: bool = True
     max_seconds: float | None = None
     random_state: int = 0
@@ -64,10 +64,10 @@ class StructuredPerceptron(BaseStructuredEstimator):
 
     def _solver(self, objective: Objective) -> BaseSolver:
         seconds = math.inf if self.max_seconds is None else self.max_seconds
-        rounds = 20 if self.max_rounds is None else self.max_rounds
-        return Perceptron(rounds, seconds, self.average, random_state=self.random_state)
+        iterations = 20 if self.max_iter is None else self.max_iter
+        return Perceptron(iterations, seconds, self.average, random_state=self.random_state)
 
     def _warn(self, result: Result, solver: BaseSolver) -> None:
-        # Ending at max_rounds is the ordinary way for a perceptron.
-        if result.reason != "max_rounds":
+        # Ending at max_iter is the ordinary way for a perceptron.
+        if result.reason != "max_iter":
             super()._warn(result, solver)

@@ -8,10 +8,11 @@ import numpy as np
 
 from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Classifier, Result, Round
+from latentstruct.core.protocols import Classifier, Iteration, Result
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.persistence.checkpoints import FileCheckpointer, rounds_in
+from latentstruct.persistence.checkpoints import FileCheckpointer, iterations_in
+from latentstruct.progress.display import iteration_text
 from latentstruct.progress.eta import StoppingRule, TrainingTime
 from latentstruct.solvers.base import BaseSolver
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_ESTIMATES = 1.0
 
 
-class RoundPrinter:
+class IterationPrinter:
     """Prints the iterations of a solver, and the estimated remaining time."""
 
     def __init__(self) -> None:
@@ -33,24 +34,17 @@ class RoundPrinter:
         """Take what is known of a training that begins now."""
         self._time = TrainingTime(stopping)
 
-    def go_on(self, name: str, n_rounds: int) -> None:
+    def go_on(self, name: str, n_iter: int) -> None:
         """Print that training resumes from a checkpoint."""
-        print(f"going on from {name}, {n_rounds} rounds are done", flush=True)
+        print(f"resuming from {name}, {n_iter} iterations are done", flush=True)
 
-    def __call__(self, line: Round) -> None:
+    def __call__(self, line: Iteration) -> None:
         """Print an iteration."""
         self._time.add(line)
         if line.seconds - self._estimated_at >= SECONDS_BETWEEN_ESTIMATES:
             self._estimated_at, self._remaining = line.seconds, self._time.describe()
-        about = "~" if line.estimate else " "
-        start = f"start {line.start + 1}  " if line.start else ""
-        score = "" if line.validation_score is None else f"validation score {line.validation_score:.4f}"
-        ends = [f"{line.seconds:.1f} s", score, self._remaining]
-        print(
-            f"{start}round {line.round:4d}  objective {about}{line.objective:.6g}  bound {line.lower_bound:.6g}  "
-            f"gap {line.gap:.3g}  oracle calls {line.oracle_calls}  {'  '.join(filter(None, ends))}",
-            flush=True,
-        )
+        start = f"start {line.start + 1}" if line.start else ""
+        print("  ".join(filter(None, (start, iteration_text(line), self._remaining))), flush=True)
 
 
 def begin_callback(
@@ -60,7 +54,7 @@ def begin_callback(
     if hasattr(callback, "begin"):
         callback.begin(estimate_end(solver, objective, several))
     if checkpointer is not None and checkpointer.saved is not None and hasattr(callback, "go_on"):
-        callback.go_on(checkpointer.name, rounds_in(checkpointer.saved))
+        callback.go_on(checkpointer.name, iterations_in(checkpointer.saved))
 
 
 def estimate_end(solver: BaseSolver, objective: Objective, several: bool) -> StoppingRule:
@@ -69,9 +63,9 @@ def estimate_end(solver: BaseSolver, objective: Objective, several: bool) -> Sto
     # The solver checks its parameters later.
     n_starts = solver.n_starts if several and isinstance(solver.n_starts, int | np.integer) else 1
     # Parameters that are no limits count something else than iterations.
-    rounds = solver.max_rounds if "max_rounds" in solver.limits else math.inf
+    iterations = solver.max_iter if "max_iter" in solver.limits else math.inf
     rule, goal, span = solver.ending(objective)
-    return StoppingRule(rule, goal, span, rounds, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]
+    return StoppingRule(rule, goal, span, iterations, solver.max_seconds, int(n_starts))  # type: ignore[arg-type]
 
 
 def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, solver: BaseSolver) -> None:
@@ -79,7 +73,7 @@ def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, so
     task, w = estimator.task_, estimator.coef_
     if task.latent:
         # Against the objective, as weights are small where features are large; it may be 0 but for rounding.
-        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C))
+        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C_))
         learned_nothing = result.reason == "converged" and bool(w @ w <= 1e-18 * scale)
     else:
         ended = result.reason in ("converged", "stalled") and result.objective > 0
@@ -90,11 +84,11 @@ def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, so
         )
     wide = estimator.relative_gap_ > solver.tol if math.isfinite(result.gap) else solver.warns_if_stalled
     unfinished = result.reason == "stalled" and wide
-    if unfinished or result.reason in ("max_rounds", "max_seconds", "interrupted"):
+    if unfinished or result.reason in ("max_iter", "max_seconds", "interrupted"):
         gap = f"relative gap {estimator.relative_gap_:.2g}" if math.isfinite(result.gap) else "no bound"
         cure = "" if result.reason == "interrupted" else " Raise the limit, scale the features or lower `C`."
         warnings.warn(
-            f"training stopped early ({result.reason}) after {result.n_rounds} rounds with {gap}; the best weights "
+            f"training stopped early ({result.reason}) after {result.n_iter} iterations with {gap}; the best weights "
             f"so far are kept.{cure}",
             ConvergenceWarning,
             stacklevel=user_stacklevel(),
@@ -106,7 +100,7 @@ def _cause_of_zero(estimator: "BaseStructuredEstimator") -> str:
     task = estimator.task_
     if task.tags.single_example:
         return (
-            f"C={estimator.C:g} is too small for a loss of all rows together (begin with suggest_C, and try "
+            f"C={estimator.C_:g} is too small for a loss of all rows together (begin with suggest_C, and try "
             "more), or the classes overlap too much for this loss (compare with 'rocarea')"
         )
     classes: Any = cast(Classifier, task).classes_ if task.tags.classifier else ()

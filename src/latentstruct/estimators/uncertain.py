@@ -11,7 +11,7 @@ from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.protocols import Batch, Callback, LatentLossTask, LatentSites, Problem, Result
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_shape, real
-from latentstruct.estimators.base import FitInputs
+from latentstruct.estimators.base import Compose, FitInputs
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.estimators.predicting import require_outputs
 from latentstruct.estimators.stored import refuse_stored
@@ -51,7 +51,7 @@ class _Uncertain(LatentEstimator):
     trains_in_shards = False
 
     def _limits(self, solver: Alternation) -> BaseSolver:
-        limits = {name: getattr(self, name) for name in ("tol", "max_rounds", "max_seconds", "restarts", "cache_mb")}
+        limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "restarts", "cache_mb")}
         return solver.set_params(**{name: value for name, value in limits.items() if value is not None})
 
 
@@ -69,8 +69,8 @@ class ModLat(_Uncertain):
     task : Task
         A structure whose loss compares latents: `LatentMulticlass` with `latent_loss`, `Detection`, `Graph`, or a
         `CandidateTask` with `pair_loss`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     J : float, default=0.1
         Weight of ‖θ‖².
     beta : float, default=0.1
@@ -84,8 +84,8 @@ class ModLat(_Uncertain):
         Solver for w, by default `CCCP`.
     tol : float, default=1e-3
         Training stops when one iteration lowers the objective by less than tol·C·(sum of the sample weights).
-    max_rounds, max_seconds : number, optional
-        Limits: rounds of each start (100 by default), seconds of all together.
+    max_iter, max_seconds : number, optional
+        Limits: iterations of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from w and θ of the previous fit (w not if ``H`` is given).
     verbose, n_jobs, executor, cache_mb
@@ -134,12 +134,13 @@ class ModLat(_Uncertain):
         coef_init: Any = None,
         latent_features: Any = None,
         checkpoint: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Train on examples X with outputs y.
 
         Parameters
         ----------
-        X, y, sample_weight, callback, H, coef_init, checkpoint
+        X, y, sample_weight, callback, H, coef_init, checkpoint, groups
             As in the other estimators; `coef_init` is w.
         latent_features : sequence of n matrices (H_i, k), optional
             Φ(x_i, y_i, h) of each latent of the known output, in the task's order; by default φ(x_i, y_i, h).
@@ -149,10 +150,11 @@ class ModLat(_Uncertain):
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        given = self._read(
-            FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, latent_features=latent_features)
-        )
-        return self._fit(given, partial(self._dissimilarity, given))
+        given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, None, latent_features, groups)
+        return self._fit(self._read(given))
+
+    def _composer(self, given: FitInputs) -> Compose:
+        return partial(self._dissimilarity, given)
 
     def _dissimilarity(self, given: FitInputs, task: BaseTask, batch: Batch, weights: Vector) -> DissimilarityObjective:
         _require_latent_loss(self, task)
@@ -225,27 +227,27 @@ class IterativeLSVM(_Uncertain):
 
     With h_i = argmax_h s(y_i, h) of the previous iteration, an iteration minimizes
     ½‖w‖² + C Σ_i (max_{y,h} [s(y, h) + Δ(y_i, h_i, y, h)] − max_h s(y_i, h)). It is `ModLat` with distributions that
-    have one latent for certain. Imputing may raise the objective, so the best round is kept.
+    have one latent for certain. Imputing may raise the objective, so the best iteration is kept.
 
     Parameters
     ----------
     task : Task
         A structure whose loss compares latents; see `ModLat`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     inner : {"cccp", "convex"}, default="cccp"
         With "convex" the right output has the imputed latent, s(y_i, h_i) instead of max_h s(y_i, h), so that each
-        round is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
+        iteration is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
     init, restarts, random_state
         Where training begins; see `LatentSSVM`. From there weights are found by the loss of the outputs alone, and the
         latents imputed by them.
     solver : solver, optional
         `CCCP` (the default) or `SelfPaced`; for inner "convex" a convex solver, by default the fastest that fits.
     tol : float, default=1e-3
-        Training stops when the latents stay as they are, or when a round is not below the best one before it by
+        Training stops when the latents stay as they are, or when an iteration is not below the best one before it by
         tol·C·(sum of the sample weights).
-    max_rounds, max_seconds : number, optional
-        Limits: rounds of each start (100 by default), seconds of all together.
+    max_iter, max_seconds : number, optional
+        Limits: iterations of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from the weights of the previous fit (unless ``H`` is given).
     verbose, n_jobs, executor, cache_mb

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import NUMBER, FilePath, Source, source_name, write_text
 
@@ -89,13 +89,13 @@ def read_fasta(path: FilePath) -> Sequences:
     return _collected(each_sequence(path))
 
 
-def read_labelled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
+def read_labeled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
     """Read DNA sequences whose headers state whether they contain a motif, as in ``>name label=1`` or ``label=-1``.
 
     The label may be anywhere after the name, written as 1, +1 or positive, or as -1 or negative. Return the sequences,
     whose descriptions include the labels, and the labels +1 and −1.
     """
-    found = list(each_labelled_sequence(path))
+    found = list(each_labeled_sequence(path))
     return _collected(one for one, _ in found), [label for _, label in found]
 
 
@@ -114,7 +114,7 @@ def _label(description: str, title: str, source: Source) -> int:
     found = [word.partition("=")[2] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
     if len(found) != 1:
         hint = None if found else "Sequences of each label may also be in a file of their own."
-        got = Description(f"{len(found)} labels in the header of {show(title)}")
+        got = Description(f"{len(found)} labels in the header of {repr_short(title)}")
         source.fail(got, "label=1 or label=-1 once after the name", hint)
     if found[0].lower() not in LABEL_TEXTS:
         source.fail(f"{_LABEL_MARK}{found[0]}", f"a label of {', '.join(LABEL_TEXTS)}")
@@ -141,7 +141,7 @@ def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
         if title in header_lines:
             source.fail(title, f"another name than that in line {header_lines[title]}", line=line)
         if not letters:
-            source.fail(Description("none"), f"letters of the sequence {show(title)}", line=line)
+            source.fail(Description("none"), f"letters of the sequence {repr_short(title)}", line=line)
         header_lines[title] = line
         yield FoundSequence(line, title, description.strip(), letters)
     if not header_lines:
@@ -153,8 +153,8 @@ def no_sequences(source: Source) -> FormatError:
     return FormatError(source.name, Description("no sequences"), "lines '>name' followed by letters")
 
 
-def each_labelled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
-    """Read sequences and their labels +1 and −1 one by one; see `read_labelled_fasta`."""
+def each_labeled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
+    """Read sequences and their labels +1 and −1 one by one; see `read_labeled_fasta`."""
     source = Source((), source_name(path))
     for found in each_sequence(path):
         source.line = found.line
@@ -199,7 +199,7 @@ def join_letters(
         source.line, content = next((n, content) for n, content in lines if content.translate(None, allowed))
         column = next(i for i, byte in enumerate(content) if byte not in allowed)
         found = source.decode(content[column:])[0]
-        source.fail(Description(f"{show(found)} in column {column + 1}"), expected, hint(found))
+        source.fail(Description(f"{repr_short(found)} in column {column + 1}"), expected, hint(found))
     return joined
 
 
@@ -268,7 +268,7 @@ def read_sites(path: FilePath) -> "list[Site]":
     for text in source.texts():
         if source.line == 1:
             if text != _SITES_HEADER:
-                source.fail(text, f"the header {show(_SITES_HEADER)}")
+                source.fail(text, f"the header {repr_short(_SITES_HEADER)}")
             continue
         cells = text.split("\t")
         numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)

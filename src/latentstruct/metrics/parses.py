@@ -32,13 +32,13 @@ class ParseScores(BracketScore):
     Parameters
     ----------
     precision, recall, f1, n_true, n_predicted, n_correct
-        As for `BracketScore`, over the labelled constituents of all sentences.
-    unlabelled : BracketScore
+        As for `BracketScore`, over the labeled constituents of all sentences.
+    unlabeled : BracketScore
         The same regardless of labels.
     sentence_f1 : float
-        The mean of the labelled F1 of each sentence.
+        The mean of the labeled F1 of each sentence.
     complete_match : float
-        The fraction of the sentences whose labelled constituents are all correct.
+        The fraction of the sentences whose labeled constituents are all correct.
     crossing : float
         The mean number of predicted constituents of a sentence that cross a true one.
     no_crossing, few_crossing : float
@@ -51,7 +51,7 @@ class ParseScores(BracketScore):
         The scores of each label that occurs, in alphabetical order.
     """
 
-    unlabelled: BracketScore
+    unlabeled: BracketScore
     sentence_f1: float
     complete_match: float
     crossing: float
@@ -72,7 +72,7 @@ class _Compared(NamedTuple):
     n_right_tags: int
 
     def f1(self) -> float:
-        """Return the labelled F1, 1 if neither tree has a constituent."""
+        """Return the labeled F1, 1 if neither tree has a constituent."""
         total = self.true.total() + self.predicted.total()
         return 2 * (self.true & self.predicted).total() / total if total else 1.0
 
@@ -188,7 +188,7 @@ def parse_scores(
     n_correct = sum((one.true & one.predicted).total() for one in compared)
     return ParseScores(
         **vars(BracketScore.of_counts(n_true, n_predicted, n_correct)),
-        unlabelled=BracketScore.of_counts(n_true, n_predicted, sum((a & b).total() for a, b in ends)),
+        unlabeled=BracketScore.of_counts(n_true, n_predicted, sum((a & b).total() for a, b in ends)),
         sentence_f1=sum(one.f1() for one in compared) / n,
         complete_match=sum(one.true == one.predicted for one in compared) / n,
         crossing=sum(crossings) / n,
@@ -207,7 +207,7 @@ def parse_counts(
     ignored_labels: Collection[str] = ROOT_LABELS,
     ignored_tags: Collection[str] = (),
 ) -> NDArray[np.int64]:
-    """Return the numbers of true, predicted and correct labelled constituents per sentence, for paired tests.
+    """Return the numbers of true, predicted and correct labeled constituents per sentence, for paired tests.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def parse_f1(
     ignored_labels: Collection[str] = ROOT_LABELS,
     ignored_tags: Collection[str] = (),
 ) -> NDArray[np.float64]:
-    """Return the labelled F1 of each sentence.
+    """Return the labeled F1 of each sentence.
 
     Parameters
     ----------

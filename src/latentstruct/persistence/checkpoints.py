@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from latentstruct.core.callers import user_stacklevel
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import Checkpointer
 from latentstruct.core.validation import real
 from latentstruct.exceptions import CheckpointError, Description, FormatError, InputError
@@ -112,7 +112,7 @@ def restoring(checkpointer: Checkpointer) -> Iterator[None]:
         error = carrier.args[0]
         raise error from error.__cause__
     except DAMAGES as error:
-        got = Description(show(error, 160))
+        got = Description(repr_short(error, 160))
         raise FormatError(checkpointer.name, got, "a state of this solver", REMOVE_FILE) from error
 
 
@@ -122,13 +122,13 @@ class Checkpoint:
 
     ``fit(X, Y, checkpoint=path)`` is short for ``fit(X, Y, checkpoint=Checkpoint(path))``. If the file exists, training
     resumes from it and ends with the same weights as without the interruption, bit for bit; otherwise training starts
-    and writes it. A file of other data or parameters raises InputError. `max_rounds`, `max_seconds`, `n_jobs`,
+    and writes it. A file of other data or parameters raises InputError. `max_iter`, `max_seconds`, `n_jobs`,
     `executor`, `verbose` and `warm_start` may differ, so that a training that reached a limit continues with a larger
-    one (`max_rounds` of `SelfPaced` may not: its iterations precede the last one, on all examples). The file stays when
+    one (`max_iter` of `SelfPaced` may not: its iterations precede the last one, on all examples). The file stays when
     training has ended: the same fit then returns immediately.
 
     With several starts the file holds the current one and the results of those before it. A larger
-    `max_rounds` therefore continues the last start only, even if earlier ones reached the old limit.
+    `max_iter` therefore continues the last start only, even if earlier ones reached the old limit.
 
     Parameters
     ----------
@@ -189,24 +189,16 @@ class FileCheckpointer:
         self._written_at = time.monotonic()
 
 
-def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
-    """Return the checkpointer for the argument of `fit`, or None."""
-    if checkpoint is None:
-        return None
-    found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return FileCheckpointer(found, identity())
-
-
-def rounds_in(tree: Tree) -> int:
+def iterations_in(tree: Tree) -> int:
     """Return the number of iterations of a state."""
     found = 0
     while isinstance(tree, dict):
-        before, history = tree.get("rounds_before"), tree.get("history")
+        before, history = tree.get("iterations_before"), tree.get("history")
         if isinstance(before, int):
             # Those of the inner solver come after them.
             found += before
         elif isinstance(history, dict):
-            return found + np.size(history.get("round", ()))
+            return found + np.size(history.get("iteration", ()))
         tree = tree.get("inner")
     return found
 
@@ -304,7 +296,7 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
     except InputError:
         raise
     except (OSError, SafetensorError, MemoryError, *DAMAGES) as error:
-        raise FormatError(path, Description(show(error, 160)), "an undamaged checkpoint", REMOVE_FILE) from error
+        raise FormatError(path, Description(repr_short(error, 160)), "an undamaged checkpoint", REMOVE_FILE) from error
 
 
 def _check_version(path: Path, facts: dict[str, str]) -> None:

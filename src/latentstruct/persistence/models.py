@@ -18,8 +18,9 @@ from safetensors.numpy import load_file, save
 
 from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
-from latentstruct.core.formatting import show
-from latentstruct.core.protocols import ROUND_COLUMNS, Round, StateWeights
+from latentstruct.core.formatting import repr_short
+from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
+from latentstruct.estimators import folds
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
@@ -32,27 +33,26 @@ from latentstruct.persistence.atomic_files import (
 )
 from latentstruct.tasks.base import BaseTask, defines
 
-FORMAT, VERSION = "latentstruct-model", 2
-READ_VERSIONS = (1, VERSION)
-SETTINGS, WEIGHTS = "model.json", "weights.safetensors"
-"""The settings, and the weights of a model of version 1. Since version 2 the name of the weights has a checksum."""
+FORMAT, VERSION = "latentstruct-model", 4
+SETTINGS = "model.json"
 WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LOCK = f"{PREFIX}lock"
 """Lock that is held while a model is written to its folder."""
 FITTED = (
+    "C_",
     "objective_",
     "lower_bound_",
     "gap_",
     "relative_gap_",
     "certified_",
-    "n_rounds_",
+    "n_iter_",
     "n_oracle_calls_",
     "stop_reason_",
     "restart_objectives_",
 )
 HISTORY = "history_"
-"""Among the fitted values: the iterations of the training in columns. Models of earlier versions have none."""
-MOST_ROUNDS = 2000
+"""Among the fitted values: the iterations of the training in columns."""
+MOST_ITERATIONS = 2000
 """Number of iterations above which a history is thinned out to keep the file small."""
 # Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
 VECTORS = ("coef", "theta")
@@ -91,6 +91,7 @@ PARTS = {
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (folds, ("AutoC",)),
         (estimators, ESTIMATORS),
     )
     for name in names
@@ -122,14 +123,14 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
     fitted: dict[str, Any]
     weights_sha256: str
     extra: Any = None
-    weights: str = WEIGHTS
+    weights: str = ""
 
 
 class _Mark(msgspec.Struct):
     """Keys that distinguish a model.json of this library from other files of that name."""
 
     format: str = ""
-    weights: Any = WEIGHTS
+    weights: Any = None
 
 
 def encode(value: Any, name: str) -> Any:
@@ -293,8 +294,7 @@ def _replace_model(folder: Path, name: str, weights: bytes, settings: bytes) -> 
                 remove_left_over(folder)
                 current = _named_weights(folder)
                 for entry in folder.iterdir() if alone else ():
-                    ours = entry.name == WEIGHTS or WEIGHTS_NAME.fullmatch(entry.name)
-                    if ours and entry.name != current:
+                    if WEIGHTS_NAME.fullmatch(entry.name) and entry.name != current:
                         entry.unlink()
 
 
@@ -309,36 +309,36 @@ def _settings_bytes(folder: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _encode_history(history: Sequence[Round]) -> Any:
+def _encode_history(history: Sequence[Iteration]) -> Any:
     """Return the iterations in columns; of many, an even selection with the first and the last of each start."""
     kept = np.arange(len(history))
-    if len(history) > MOST_ROUNDS:
+    if len(history) > MOST_ITERATIONS:
         changes = np.flatnonzero(np.diff([line.start for line in history]))
         ends = np.concatenate(([0, len(history) - 1], changes, changes + 1))
-        spread = np.linspace(0, len(history) - 1, max(MOST_ROUNDS - len(ends), 0)).astype(int)
+        spread = np.linspace(0, len(history) - 1, max(MOST_ITERATIONS - len(ends), 0)).astype(int)
         kept = np.union1d(ends, spread)
     lines = [history[k] for k in kept.tolist()]
-    return encode({one.name: [getattr(line, one.name) for line in lines] for one in ROUND_COLUMNS}, HISTORY)
+    return encode({one.name: [getattr(line, one.name) for line in lines] for one in ITERATION_COLUMNS}, HISTORY)
 
 
-def _decode_history(value: Any) -> list[Round]:
+def _decode_history(value: Any) -> list[Iteration]:
     """Undo `_encode_history`; raise KeyError, TypeError or ValueError on anything else."""
     if value is None:
         return []
     columns = decode(value)
-    if set(columns) != {one.name for one in ROUND_COLUMNS}:
+    if set(columns) != {one.name for one in ITERATION_COLUMNS}:
         raise ValueError(f"{HISTORY} has the columns {sorted(columns)}")
-    rounds = [Round(*values) for values in zip(*(columns[one.name] for one in ROUND_COLUMNS), strict=True)]
-    for number, line in enumerate(rounds, 1):
-        for one in ROUND_COLUMNS:
+    iterations = [Iteration(*values) for values in zip(*(columns[one.name] for one in ITERATION_COLUMNS), strict=True)]
+    for number, line in enumerate(iterations, 1):
+        for one in ITERATION_COLUMNS:
             value = getattr(line, one.name)
             # True is not accepted as a number, although bool is a subclass of int.
             fits = type(value) is one.type or (one.type is float and type(value) is int)
             if not fits or (one.type is int and value < 0):
-                raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
+                raise ValueError(f"line {number} of {HISTORY} has {repr_short(value)} for {one.name}")
         if not 0.0 <= line.seconds < math.inf:
-            raise ValueError(f"line {number} of {HISTORY} has {show(line.seconds)} for seconds")
-    return rounds
+            raise ValueError(f"line {number} of {HISTORY} has {repr_short(line.seconds)} for seconds")
+    return iterations
 
 
 def _checksum(vectors: dict[str, np.ndarray]) -> str:
@@ -374,12 +374,12 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
         except FileNotFoundError as error:
             raise FormatError(folder, Description(f"a folder without {SETTINGS}"), MODEL_FOLDER) from error
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
-        if file.format != FORMAT or file.version not in READ_VERSIONS:
-            got = Description(f"{show(file.format)} version {file.version}")
+            raise FormatError(folder, Description(repr_short(error, 160)), MODEL_FOLDER) from error
+        if file.format != FORMAT or file.version != VERSION:
+            got = Description(f"{repr_short(file.format)} version {file.version}")
             hint = f"Train again, or use latentstruct {file.library}, which wrote it."
             raise FormatError(folder, got, f"format {FORMAT!r} version {VERSION}", hint)
-        if not (file.weights == WEIGHTS if file.version == 1 else WEIGHTS_NAME.fullmatch(file.weights)):
+        if not WEIGHTS_NAME.fullmatch(file.weights):
             expected = "a name of weights such as weights-0123456789abcdef.safetensors"
             raise FormatError(folder / SETTINGS, file.weights, expected, COPY_AGAIN)
         yield file, opened
@@ -422,7 +422,9 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # NumPy lacks some of the types that such a file can have.
-        raise FormatError(path, Description(show(error, 160)), "an undamaged file of weights", COPY_AGAIN) from error
+        raise FormatError(
+            path, Description(repr_short(error, 160)), "an undamaged file of weights", COPY_AGAIN
+        ) from error
     for name, weights in vectors.items():
         if name.startswith(PART):
             continue
@@ -459,10 +461,10 @@ def _decode_fitted(name: str, value: Any) -> Any:
     fits = {"certified_": isinstance(found, bool), "stop_reason_": isinstance(found, str)}
     if name == "restart_objectives_":
         fits[name] = isinstance(found, list) and bool(found) and all(_is_number(item) for item in found)
-    if name in ("n_rounds_", "n_oracle_calls_"):
+    if name in ("n_iter_", "n_oracle_calls_"):
         fits[name] = _is_number(found) and found >= 0 and isinstance(found, int)
     if not fits.get(name, _is_number(found)):
-        raise ValueError(f"{name} is {show(found)}")
+        raise ValueError(f"{name} is {repr_short(found)}")
     return found
 
 
@@ -491,10 +493,10 @@ def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
         highest = MOST_STATES if name == "n_states" else max(n_weights, HARMLESS)
         left_open = name not in state or (name == "n_states" and value is None)
         if not left_open and (type(value) is not int or not 0 <= value <= highest):
-            raise ValueError(f"{name} is {show(value)} and {n_weights} weights, which do not belong together")
+            raise ValueError(f"{name} is {repr_short(value)} and {n_weights} weights, which do not belong together")
     labels = state.get("labels", (0, 1))
     if not isinstance(labels, list | tuple) or not 1 <= len(labels) <= max(n_weights, HARMLESS):
-        raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
+        raise ValueError(f"the labels are {repr_short(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
     # A given table of states is as large as the file that contains it, and is checked against these numbers.
     pruned = task.tags.state_weights and cast(StateWeights, task).states is not None
@@ -517,7 +519,7 @@ def check_tables(state: Any) -> None:
 def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
     """Return the estimator of a model file without its weights; raise errors of many types if it is invalid."""
     if file.estimator not in ESTIMATORS:
-        raise ValueError(f"unknown estimator {show(file.estimator)}")
+        raise ValueError(f"unknown estimator {repr_short(file.estimator)}")
     params = {key: decode(item) for key, item in file.params.items() if key not in NOT_KEPT}
     params["task"] = params["task"] if task is None else task
     estimator = library_class(file.estimator)(**params)
@@ -528,6 +530,7 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
         estimator.task.restore(state)
     for name in FITTED:
         setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
+    estimator.cv_results_ = None
     estimator.history_ = _decode_history(file.fitted.get(HISTORY))
     if FEATURE_NAMES in file.fitted:
         names = msgspec.convert(file.fitted[FEATURE_NAMES], list[str])
@@ -559,13 +562,13 @@ def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     folder, file, vectors = files.folder, files.settings, files.vectors
     weights = vectors["coef"]
     if task is None and file.params.get("task") is None:
-        expected = f"the task {show(file.task)} of {folder}, which is not part of the library"
+        expected = f"the task {repr_short(file.task)} of {folder}, which is not part of the library"
         raise InputError("task", None, expected)
     try:
         estimator = _rebuild(file, task, len(weights))
         n_features = getattr(estimator.task, "n_features", None)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        got, expected = Description(show(error, 160)), "the description of a model of this library"
+        got, expected = Description(repr_short(error, 160)), "the description of a model of this library"
         raise FormatError(folder / SETTINGS, got, expected, COPY_AGAIN) from error
     if n_features is None:
         expected = "a task that has learned (`task.learn`) or defines `restore`"
@@ -593,5 +596,5 @@ def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[
     try:
         estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        got, expected = Description(show(error, 160)), f"the parts of {file.estimator} other than its weights"
+        got, expected = Description(repr_short(error, 160)), f"the parts of {file.estimator} other than its weights"
         raise FormatError(folder, got, expected, COPY_AGAIN) from error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from latentstruct.core.protocols import Callback, Round
+    from latentstruct.core.protocols import Callback, Iteration
 
 ROWS_SHOWN = 12
 WIDEST = 1000
@@ -173,10 +173,10 @@ class Progress:
     def __init__(self, quiet: bool = False, n_starts: int = 0) -> None:
         self.quiet = quiet
         self.n_starts = n_starts
-        self.rounds: deque[Round] = deque(maxlen=ROWS_SHOWN)
+        self.iterations: deque[Iteration] = deque(maxlen=ROWS_SHOWN)
         self._live: Live | None = None
         self._shown_at = -math.inf
-        self._shown: Round | None = None
+        self._shown: Iteration | None = None
         self._time = TrainingTime(StoppingRule())
         self._eta = ""
         self._estimated_at = -math.inf
@@ -201,7 +201,7 @@ class Progress:
         heartbeat.explain("")
         # No time is left.
         self._eta, self._estimated_at = "", math.inf
-        if self.rounds and (self._live is not None or self.rounds[-1] is not self._shown):
+        if self.iterations and (self._live is not None or self.iterations[-1] is not self._shown):
             self._show()
         if self._live is not None:
             self._live.stop()
@@ -215,77 +215,70 @@ class Progress:
     def begin(self, stopping: StoppingRule) -> None:
         """Take what is known of a training before its first iteration."""
         self._time = TrainingTime(stopping)
-        if stopping.rule == "round" or stopping.n_starts > 1:
+        if stopping.rule == "iteration" or stopping.n_starts > 1:
             self.n_starts = stopping.n_starts
             self._shown_at = time.perf_counter()
 
-    def go_on(self, name: str, n_rounds: int) -> None:
+    def go_on(self, name: str, n_iter: int) -> None:
         """Print that training resumes from a checkpoint."""
-        self.say(f"resuming from {name} after {n_rounds} iterations")
+        self.say(f"resuming from {name} after {n_iter} iterations")
 
     def say(self, text: str) -> None:
         """Print a message unless quiet."""
         if not self.quiet:
             say(text)
 
-    def __call__(self, line: "Round") -> None:
+    def __call__(self, line: "Iteration") -> None:
         """Take an iteration, and show it if it is due."""
         heartbeat.explain("")
         self._time.add(line)
         within = bool(self.n_starts) and line.estimate
-        if self.n_starts and self.rounds and self.rounds[-1].estimate:
-            self.rounds.pop()
+        if self.n_starts and self.iterations and self.iterations[-1].estimate:
+            self.iterations.pop()
         # Iterations that wait to be shown would keep weights in memory.
-        self.rounds.append(replace(line, w=None))
+        self.iterations.append(replace(line, w=None))
         waited = time.perf_counter() - self._shown_at
         if self._live is not None:
             due = waited >= SECONDS_BETWEEN_REFRESHES
         else:
-            first = line.round == 1 and not within
+            first = line.iteration == 1 and not within
             due = first or waited >= (SECONDS_BETWEEN_STEPS if within else SECONDS_BETWEEN_LINES)
         if due:
             self._show()
 
     def _show(self) -> None:
-        self._shown_at, self._shown = time.perf_counter(), self.rounds[-1]
+        self._shown_at, self._shown = time.perf_counter(), self.iterations[-1]
         if self._shown_at - self._estimated_at >= SECONDS_BETWEEN_LINES:
             self._estimated_at, self._eta = self._shown_at, self._time.describe()
         if self._live is not None:
             self._live.refresh()
         else:
-            number, objective, bound, gap, calls, seconds = _cells(self._shown)
-            score = self._shown.validation_score
-            parts = [
-                f"start {self._start_cell(self._shown)}" if self.n_starts > 1 else "",
-                f"iter {number}  objective {objective}  bound {bound}  gap {gap}  {calls} oracle calls  {seconds}",
-                "" if score is None else f"validation score {score:.4f}",
-                self._eta,
-            ]
-            say("  ".join(filter(None, parts)))
+            start = f"start {self._start_cell(self._shown)}" if self.n_starts > 1 else ""
+            say("  ".join(filter(None, (start, iteration_text(self._shown), self._eta))))
 
-    def _start_cell(self, line: "Round") -> str:
+    def _start_cell(self, line: "Iteration") -> str:
         return f"{line.start + 1}/{self.n_starts}"
 
     def _table(self) -> "Table":
         columns: tuple[str, ...] = ("iter", "objective", "bound", "gap", "oracle calls", "time")
-        rows = [_cells(line) for line in self.rounds]
-        if any(line.validation_score is not None for line in self.rounds):
-            scores = [line.validation_score for line in self.rounds]
+        rows = [_cells(line) for line in self.iterations]
+        if any(line.validation_score is not None for line in self.iterations):
+            scores = [line.validation_score for line in self.iterations]
             columns = (*columns, "validation score")
             rows = [(*row, "" if score is None else f"{score:.4f}") for row, score in zip(rows, scores, strict=True)]
         if self.n_starts > 1:
             columns = ("start", *columns)
-            rows = [(self._start_cell(line), *row) for line, row in zip(self.rounds, rows, strict=True)]
+            rows = [(self._start_cell(line), *row) for line, row in zip(self.iterations, rows, strict=True)]
         table = make_table("", columns, rows, n_text=0)
-        waiting = not self.rounds and self._estimated_at < math.inf
+        waiting = not self.iterations and self._estimated_at < math.inf
         table.caption, table.caption_justify = WAITING if waiting else self._eta or None, "left"
         return table
 
 
-def _cells(line: "Round") -> tuple[str, ...]:
+def _cells(line: "Iteration") -> tuple[str, ...]:
     gap = 100 * line.gap / max(abs(line.objective), 1e-12)
     return (
-        str(line.round),
+        str(line.iteration),
         f"{'~' if line.estimate else ''}{show_number(line.objective)}",
         show_number(line.lower_bound),
         f"{show_number(gap, 2)}%" if math.isfinite(gap) else "–",
@@ -294,10 +287,17 @@ def _cells(line: "Round") -> tuple[str, ...]:
     )
 
 
-def stop_text(reason: str, n_rounds: int, relative_gap: float, certified: bool) -> str:
+def iteration_text(line: "Iteration") -> str:
+    """Return an iteration as one line of text."""
+    number, objective, bound, gap, calls, seconds = _cells(line)
+    score = "" if line.validation_score is None else f"  validation score {line.validation_score:.4f}"
+    return f"iter {number}  objective {objective}  bound {bound}  gap {gap}  {calls} oracle calls  {seconds}{score}"
+
+
+def stop_text(reason: str, n_iter: int, relative_gap: float, certified: bool) -> str:
     """Return why a training stopped and after how many iterations; a certified gap of 0 leaves only rounding errors."""
     precise = " to machine precision" if reason == "converged" and certified and relative_gap == 0.0 else ""
-    return f"{reason}{precise} after {n_rounds} iteration{'' if n_rounds == 1 else 's'}"
+    return f"{reason}{precise} after {n_iter} iteration{'' if n_iter == 1 else 's'}"
 
 
 def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -314,7 +314,10 @@ def fit_facts(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("lower bound", show_number(result["lower_bound"], 8)),
         ("relative gap", gap if gap == "–" else f"{gap} ({proof})"),
         ("oracle calls", str(result["oracle_calls"])),
-        ("stopped", stop_text(result["stop_reason"], result["rounds"], result["relative_gap"], result["certified"])),
+        (
+            "stopped",
+            stop_text(result["stop_reason"], result["iterations"], result["relative_gap"], result["certified"]),
+        ),
     ]
     if result.get("seconds") is not None:
         facts.append(("seconds", f"{result['seconds']:.1f}"))

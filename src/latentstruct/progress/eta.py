@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from latentstruct.exceptions import Description, InputError
 
 if TYPE_CHECKING:
-    from latentstruct.core.protocols import Round
+    from latentstruct.core.protocols import Iteration
 
 FEWEST_POINTS = 8
 """Fewest points to fit a trend to."""
@@ -28,7 +28,7 @@ LEAST_OF_A_START = 0.25
 TINY = 1e-12
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
-Rule = Literal["gap", "fall", "round", ""]
+Rule = Literal["gap", "fall", "iteration", ""]
 
 
 class StoppingRule(NamedTuple):
@@ -36,14 +36,14 @@ class StoppingRule(NamedTuple):
 
     Attributes
     ----------
-    rule : {"gap", "fall", "round", ""}
+    rule : {"gap", "fall", "iteration", ""}
         What ends it: a small relative gap; a small relative decrease of the objective over `span` iterations; the same
         in one iteration of many convex problems, which is too irregular to extrapolate; or something else.
     goal : float
         The tolerance.
     span : int
         Number of iterations over which the decrease is taken.
-    max_rounds : float
+    max_iter : float
         Maximum number of iterations per start.
     max_seconds : float
         Time limit of all starts in seconds.
@@ -54,7 +54,7 @@ class StoppingRule(NamedTuple):
     rule: Rule = ""
     goal: float = 0.0
     span: int = 1
-    max_rounds: float = math.inf
+    max_iter: float = math.inf
     max_seconds: float = math.inf
     n_starts: int = 1
 
@@ -141,14 +141,14 @@ class TrainingTime:
 
     def __init__(self, stopping: StoppingRule) -> None:
         self.stopping = stopping
-        self.last: Round | None = None
+        self.last: Iteration | None = None
         self._begun = 0.0
         self._started: list[float] = []
         self._objectives: list[float] = []
         self._times: list[float] = []
         self._values: list[float] = []
 
-    def add(self, line: "Round") -> None:
+    def add(self, line: "Iteration") -> None:
         """Take the next iteration, or a step within it."""
         if self.last is not None and line.start != self.last.start:
             self._started.append(self.last.seconds - self._begun)
@@ -183,7 +183,7 @@ class TrainingTime:
             return Estimate(left)
         if math.isfinite(limit):
             return Estimate(max(limit, 0.0), is_limit=True)
-        return self._limit_of_rounds()
+        return self._limit_of_iterations()
 
     def _is_over(self) -> bool:
         """Return whether the last iteration reached the goal."""
@@ -205,27 +205,27 @@ class TrainingTime:
     def _of_present_start(self) -> float | None:
         assert self.last is not None
         left = extrapolate(self._times, self._values, self.stopping.goal)
-        rounds = self.stopping.max_rounds - self.last.round
-        if left is None or not math.isfinite(rounds):
+        iterations = self.stopping.max_iter - self.last.iteration
+        if left is None or not math.isfinite(iterations):
             return left
-        return min(left, rounds * self._seconds_per_iteration())
+        return min(left, iterations * self._seconds_per_iteration())
 
     def _seconds_per_iteration(self) -> float:
         assert self.last is not None
-        return (self.last.seconds - self._begun) / max(self.last.round, 1)
+        return (self.last.seconds - self._begun) / max(self.last.iteration, 1)
 
-    def _limit_of_rounds(self) -> Estimate | None:
+    def _limit_of_iterations(self) -> Estimate | None:
         """Return the limit that follows from the maximum number of iterations if nothing else is known."""
         assert self.last is not None
         unknown = self.stopping.rule == "" and self.stopping.n_starts == 1 and not self.last.estimate
-        if not unknown or not math.isfinite(self.stopping.max_rounds) or self.last.round < FEWEST_POINTS:
+        if not unknown or not math.isfinite(self.stopping.max_iter) or self.last.iteration < FEWEST_POINTS:
             return None
-        return Estimate((self.stopping.max_rounds - self.last.round) * self._seconds_per_iteration(), is_limit=True)
+        return Estimate((self.stopping.max_iter - self.last.iteration) * self._seconds_per_iteration(), is_limit=True)
 
     def describe(self) -> str:
         """Return the time left, or else the last decrease of the objective and its tolerance."""
         estimate = self.estimate()
-        if self.stopping.rule != "round" or (estimate is not None and not estimate.is_limit):
+        if self.stopping.rule != "iteration" or (estimate is not None and not estimate.is_limit):
             return "" if estimate is None else str(estimate)
         known = [] if estimate is None else [str(estimate)]
         if len(self._objectives) > 1:

@@ -11,7 +11,7 @@ from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import optimize
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
-from latentstruct.core.protocols import Problem, Result, Round, Starts
+from latentstruct.core.protocols import Iteration, Problem, Result, Starts
 from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.core.validation import Constraint, instance, integer, options
 from latentstruct.persistence.checkpoints import task_errors
@@ -19,7 +19,6 @@ from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.bundle import PlaneBundle
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.dissimilarity import DissimilarityObjective, Function, latent_risk
 from latentstruct.solvers.outer_loop import OuterLoop
@@ -83,7 +82,7 @@ class Alternation(BaseSolver):
     needs = frozenset({"difference"})
     has_restarts = True
     takes_latents = True
-    constraints: ClassVar = {"max_rounds": integer(1)}
+    constraints: ClassVar = {"max_iter": integer(1)}
     solver: Any
 
     def _begin(
@@ -106,7 +105,8 @@ class Alternation(BaseSolver):
         return cccp is None or cccp.inner is None
 
     def _w_solver(self) -> Any:
-        solver = bounded(clone(self.solver) if isinstance(self.solver, CCCP | SelfPaced) else CCCP(), self.cache_mb)
+        solver = clone(self.solver) if isinstance(self.solver, CCCP | SelfPaced) else CCCP()
+        solver.cache_mb = self.cache_mb or solver.cache_mb
         solver.set_restarts(1)
         return solver
 
@@ -193,7 +193,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
             at = self._begun()
             at = replace(at, value=self._value(at.w, at.belief)) if math.isinf(at.value) else at
         theta = at.belief.theta
-        return DissimilarityResult(at.w, at.value, at.bound, 0, self.rounds, reason, False, [], theta=theta)
+        return DissimilarityResult(at.w, at.value, at.bound, 0, self.iterations, reason, False, [], theta=theta)
 
     def _value(self, w: Vector, belief: Belief) -> float:
         return self.objective.given(belief.P).value(w) + belief.price
@@ -245,7 +245,7 @@ class _Run(OuterLoop[DissimilarityObjective]):
     def _search(self, solver: Any, problem: Objective, w0: Vector | None, at: Reached, **more: Any) -> Result:
         """Run a solver for w, whose iterations are reported as estimates of the current one."""
 
-        def shown(line: Round) -> Round:
+        def shown(line: Iteration) -> Iteration:
             value = min(at.value, line.objective + at.belief.price)
             return self._estimate(line, value, min(line.lower_bound + at.belief.price, value))
 
@@ -345,7 +345,7 @@ class Dissimilarity(Alternation):
         Solver for θ: L-BFGS, or the stochastic subgradient with steps 1/(λt), λ = J/Σ_i c_i.
     tol : float, default=1e-3
         Decrease per iteration at which to stop, relative to Σ_i c_i, and the relative precision of CCCP.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits: iterations per start, seconds of all starts together.
     restarts : int, default=1
         Number of starts; the best objective is kept.
@@ -365,7 +365,7 @@ class Dissimilarity(Alternation):
     solver: Any = None
     latent_solver: str = "lbfgs"
     tol: float = 1e-3
-    max_rounds: int = 100
+    max_iter: int = 100
     max_seconds: float = float("inf")
     restarts: int = 1
     random_state: int | None = 0
@@ -417,7 +417,7 @@ class Imputation(Alternation):
     inner : {"cccp", "convex"}, default="cccp"
         Whether training is a latent SVM, whose true output may have any latent, or a convex problem in which it has
         the imputed one.
-    tol, max_rounds, max_seconds, restarts, cache_mb
+    tol, max_iter, max_seconds, restarts, cache_mb
         See `Dissimilarity`.
     """
 
@@ -426,7 +426,7 @@ class Imputation(Alternation):
     solver: Any = None
     inner: str = "cccp"
     tol: float = 1e-3
-    max_rounds: int = 100
+    max_iter: int = 100
     max_seconds: float = float("inf")
     restarts: int = 1
     cache_mb: float | None = None
@@ -456,7 +456,9 @@ class Imputation(Alternation):
         starts = problem.starts if math.isinf(at.value) else None
         convex = problem.linearized_at(at.w) if starts is None else problem.linearized_with(starts.planes(0))
         solver = choose_solver(convex) if self.solver is None else clone(self.solver)
-        return bounded(solver, self.cache_mb), convex, at.w
+        if self.cache_mb is not None:
+            solver.cache_mb = self.cache_mb
+        return solver, convex, at.w
 
     def _keeps(self) -> bool:
         return self.solver is None if self.inner == "convex" else super()._keeps()

@@ -54,7 +54,7 @@ class BlockAscent(BaseSolver):
     ----------
     tol : float, default=1e-3
         Relative duality gap (P − D)/P to certify.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     max_sweeps : int, default=10
         Maximum sweeps over kept planes per iteration. With a costly oracle or large C, 50 may be faster.
@@ -93,7 +93,7 @@ class BlockAscent(BaseSolver):
     }
 
     tol: float = 1e-3
-    max_rounds: int = 10000
+    max_iter: int = 10000
     max_seconds: float = float("inf")
     max_sweeps: int = 10
     steps: int = 50
@@ -108,7 +108,7 @@ class BlockAscent(BaseSolver):
         monitor: Monitor,
         w: Vector,
         state: Any,
-        gives_up: Callable[[Ascent], bool] = lambda point: False,
+        gives_up: Callable[[Ascent], bool] | None = None,
     ) -> None:
         point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
@@ -118,8 +118,8 @@ class BlockAscent(BaseSolver):
             point.warm = (state is None or self.settle) and bool(w.any())
         if point.warm and state is not None and not monitor.resumed:
             point.query(w)
-            if monitor.is_small(monitor.gap):
-                monitor.close_round()
+            if monitor.is_small():
+                monitor.close_iteration()
         if not (monitor.resumed or point.warm):
             if state is not None:
                 self._settle(point)
@@ -127,14 +127,14 @@ class BlockAscent(BaseSolver):
             point.query(point.average)
             for _ in range(FIRST_PASSES if state is None else 0):
                 # Each part is queried at the w that results from the earlier ones.
-                for rows in point.shuffled_parts(point.rng, PARTS):
+                for rows in np.array_split(point.rng.permutation(point.every), min(PARTS, len(point.every))):
                     point.query_rows(rows)
                     point.ascend(rows, steps=self.steps)
-            if state is not None and monitor.is_small(monitor.gap):
-                monitor.close_round()
-        while not monitor.reason and not gives_up(point):
+            if state is not None and monitor.is_small():
+                monitor.close_iteration()
+        while not monitor.reason and not (gives_up is not None and gives_up(point)):
             point.store.tick()
-            rounds, share = len(monitor.history) + 1, AVERAGE
+            iterations, share = len(monitor.history) + 1, AVERAGE
             if point.warm:
                 # The objective is low at the best weights, but the planes that are active near them are missing.
                 self._settle(point)
@@ -142,13 +142,13 @@ class BlockAscent(BaseSolver):
                 point.average = monitor.best
             else:
                 self._sweep(point)
-                share = max(AVERAGE, 2.0 / (rounds + 1))
+                share = max(AVERAGE, 2.0 / (iterations + 1))
             point.average = (1.0 - share) * point.average
             add_scaled(point.w, share, point.average)
-            if rounds % REFRESH_EVERY == 0:
+            if iterations % REFRESH_EVERY == 0:
                 point.refresh()
             point.query(point.average)
-            monitor.close_round()
+            monitor.close_iteration()
 
     def _sweep(self, point: Ascent) -> None:
         """Increase the dual over the kept planes while that gains more per visit than new planes did."""

@@ -9,13 +9,12 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
-from latentstruct.core.protocols import Result, Round
+from latentstruct.core.protocols import Iteration, Result
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import boolean, integer, real
 from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
 from latentstruct.solvers.base import SOLVER, BaseSolver, least_scale, solving
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
 
@@ -47,7 +46,7 @@ class CCCP(BaseSolver):
     tol : float, default=1e-3
         Stop when the relative decrease of the objective in an iteration is less. Convex problems are solved to this
         relative gap at the end, and less precisely before, depending on the decrease of the last iteration.
-    max_rounds : int, default=200
+    max_iter : int, default=200
         Maximum number of iterations per start.
     max_seconds : float
         Limit of all starts together.
@@ -69,7 +68,7 @@ class CCCP(BaseSolver):
     needs = frozenset({"difference"})
     constraints: ClassVar = {
         "inner": SOLVER | None,
-        "max_rounds": integer(1),
+        "max_iter": integer(1),
         "first_tol": real(0.0, 1.0),
         "keep_planes": boolean,
     }
@@ -78,7 +77,7 @@ class CCCP(BaseSolver):
 
     inner: Any = None
     tol: float = 1e-3
-    max_rounds: int = 200
+    max_iter: int = 200
     max_seconds: float = float("inf")
     restarts: int = 1
     first_tol: float = 0.1
@@ -99,15 +98,17 @@ class CCCP(BaseSolver):
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return the stopping rule of a run."""
-        return super().ending(objective) if "convex" in objective.properties else ("round", self.tol, 1)
+        return super().ending(objective) if "convex" in objective.properties else ("iteration", self.tol, 1)
 
     def _convex_solver(self, convex: Objective, repeated: bool) -> Any:
         """Return the solver of a convex problem, or of one of many similar ones."""
         # Imported here, because the module of all solvers imports this one.
         from latentstruct.solvers.selection import choose_solver
 
-        inner = bounded(choose_solver(convex) if self.inner is None else clone(self.inner), self.cache_mb)
-        return inner.repeated(convex) if repeated and self.inner is None else inner
+        inner = choose_solver(convex, repeated) if self.inner is None else clone(self.inner)
+        if self.cache_mb is not None:
+            inner.cache_mb = self.cache_mb
+        return inner
 
 
 @dataclass
@@ -154,10 +155,10 @@ class _Descent(OuterLoop[Objective]):
             if self.best is not None:
                 return None
             w = np.zeros(self.objective.n_features)
-            return Result(w, self.objective.value(w), -math.inf, 0, self.rounds, reason, False, [])
+            return Result(w, self.objective.value(w), -math.inf, 0, self.iterations, reason, False, [])
         # The bound is that of the convex problem, which lies above the objective.
         bound = -math.inf if reason == "interrupted" else self.bound
-        return Result(at.w, at.value, bound, 0, self.rounds, reason, False, [], at.state)
+        return Result(at.w, at.value, bound, 0, self.iterations, reason, False, [], at.state)
 
     def _round(self) -> None:
         at, final, objective = self.at, self.settings.tol, self.objective
@@ -167,7 +168,7 @@ class _Descent(OuterLoop[Objective]):
         # so the initial ones would be lost.
         while True:
             inner = self.settings._convex_solver(at.convex, True)
-            inner.set_params(tol=self.precision if known else self.sharper)
+            inner.tol = self.precision if known else self.sharper
             solved = self._solve(inner, at.convex, at.w, partial(self._shown, at=at), self.settings.keep_planes)
             self.state, w = solved.state, solved.w
             improves = known or self.at_zero - solved.objective >= solved.gap
@@ -192,5 +193,5 @@ class _Descent(OuterLoop[Objective]):
         self._close(at.value, self.bound, at.w)
         self.solved = solved.reason
 
-    def _shown(self, line: Round, at: Iterate) -> Round:
+    def _shown(self, line: Iteration, at: Iterate) -> Iteration:
         return replace(self._estimate(line, min(at.value, line.objective), line.lower_bound), gap=line.gap)

@@ -31,7 +31,7 @@ class CuttingPlane(BaseSolver):
     ----------
     tol : float, default=1e-3
         Relative gap (P − D)/P to certify.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     inner_tol : float, default=0.1
         Precision of the QP, relative to the gap of the iteration.
@@ -48,7 +48,7 @@ class CuttingPlane(BaseSolver):
     constraints: ClassVar = {"inner_tol": real(0.0, 1.0), "max_sweeps": integer(1), "max_planes": integer(2)}
 
     tol: float = 1e-3
-    max_rounds: int = 1000
+    max_iter: int = 1000
     max_seconds: float = float("inf")
     inner_tol: float = 0.1
     max_sweeps: int = 1000
@@ -59,11 +59,11 @@ class CuttingPlane(BaseSolver):
         point = WorkingSets(objective, monitor, w, state, self.max_planes, self.cache_mb)
         if not monitor.resumed:
             point.gap = float(point.certify().sum())
-            monitor.close_round()
+            monitor.close_iteration()
         while not monitor.reason:
             violated = np.flatnonzero(objective.weights > 0)
             for _ in range(self.max_sweeps):
                 if point.ascend(violated, steps=100)[0].sum() <= self.inner_tol * point.gap:
                     break
             point.gap = float(point.certify().sum())
-            monitor.close_round()
+            monitor.close_iteration()

@@ -35,7 +35,7 @@ class FrankWolfe(BaseSolver):
     ----------
     tol : float, default=1e-3
         Relative duality gap (P − D)/P to certify.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits; an iteration queries n examples.
     step : {"pairwise", "away", "plain"}, default="pairwise"
         Move mass to the new plane from the worst one; away from the worst plane if that gains more; or from
@@ -68,7 +68,7 @@ class FrankWolfe(BaseSolver):
     }
 
     tol: float = 1e-3
-    max_rounds: int = 2000
+    max_iter: int = 2000
     max_seconds: float = float("inf")
     step: Literal["pairwise", "away", "plain"] = "pairwise"
     gap_sampling: bool = False
@@ -100,7 +100,7 @@ class FrankWolfe(BaseSolver):
             point.due = certified or gap <= self.tol * abs(point.value + gap)
             if point.due:
                 self._certify(point)
-            monitor.close_round()
+            monitor.close_iteration()
         if not point.due:
             self._certify(point)
 
@@ -116,7 +116,7 @@ class FrankWolfe(BaseSolver):
     def _parts(self, point: Blocks) -> list[Indices]:
         gaps, rng = point.gaps, point.rng
         if not self.gap_sampling or not np.isfinite(gaps).all() or gaps.sum() <= 0:
-            return point.shuffled_parts(rng, self.batches)
+            return np.array_split(rng.permutation(point.every), min(self.batches, len(gaps)))
         size = max(1, len(gaps) // self.batches)
         # A minimum probability for every example: its gap may have grown since its last query.
         shares = np.maximum(gaps, 0.0) + 0.1 * gaps.mean()

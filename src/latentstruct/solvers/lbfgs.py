@@ -186,7 +186,7 @@ class LBFGS(BaseSolver):
     tol : float, default=1e-3
         Relative gap (P − D)/P to certify. With ½‖w‖² and a convex rest, P(w) − ½‖∇P(w)‖² bounds the minimum; otherwise
         the solver stops when the relative decrease in ten iterations is less than 0.01·tol.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     memory : int, default=6
         Pairs of vectors kept; about 2·memory + 6 vectors of length d are needed.
@@ -211,7 +211,7 @@ class LBFGS(BaseSolver):
     constraints: ClassVar = {"memory": integer(1), "smoothing": real(0.0)}
 
     tol: float = 1e-3
-    max_rounds: int = 1000
+    max_iter: int = 1000
     max_seconds: float = float("inf")
     memory: int = 6
     smoothing: float = 0.3
@@ -260,7 +260,7 @@ class LBFGS(BaseSolver):
             elif len(values) == SPAN and values[0] - point.value <= FALL * self.tol * abs(point.value):
                 monitor.reason = "converged"
             values.append(point.value)
-            monitor.close_round()
+            monitor.close_iteration()
 
     def _cool(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
         """Descend soft forms of a hard objective at decreasing temperatures.
@@ -309,7 +309,7 @@ class LBFGS(BaseSolver):
         stage.looked = stage.finished or monitor.is_small(point.value - monitor.lower_bound)
         if stage.looked:
             self._look(hard, monitor, stage)
-        monitor.close_round(None if stage.looked else (point.value, monitor.lower_bound))
+        monitor.close_iteration(None if stage.looked else (point.value, monitor.lower_bound))
 
     def _close_priced(self, hard: Objective, monitor: Monitor, stage: Stage) -> None:
         """End an iteration of a stage; the hard objective is evaluated every few iterations."""
@@ -318,12 +318,12 @@ class LBFGS(BaseSolver):
         monitor.current = point.w
         stage.looked = False
         if stage.number % LOOKS:
-            monitor.close_round((point.value, -math.inf))
+            monitor.close_iteration((point.value, -math.inf))
             return
         self._look(hard, monitor, stage)
         stage.finished = stage.before - point.value <= 0.1 * max(stage.price, self.tol * abs(point.value))
         stage.before = point.value
-        monitor.close_round()
+        monitor.close_iteration()
 
     @staticmethod
     def _look(hard: Objective, monitor: Monitor, stage: Stage) -> None:

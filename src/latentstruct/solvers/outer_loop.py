@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Problem, Result, Round
+from latentstruct.core.protocols import Callback, Checkpointer, Iteration, Problem, Result
 from latentstruct.core.types import Vector
 from latentstruct.persistence.checkpoints import NestedCheckpointer, restoring
 from latentstruct.persistence.state_trees import CONTEXT, Tree, from_state_dict, load_state_dict, state_dict
@@ -31,7 +31,7 @@ class SolverState:
 class OuterLoop(Generic[O]):
     """All starts of one call of `minimize`: history, clock, callback, checkpoints and the best result.
 
-    Subclasses define `_begin`, `_round` and `_found`, and add their own state as fields.
+    Subclasses define `_begin`, `_iteration` and `_found`, and add their own state as fields.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class OuterLoop(Generic[O]):
         Planes of inner solvers, passed from one to the next.
     history, reached, best
         One entry per iteration, the final objective of each start, and the best result so far.
-    start, rounds : int
+    start, iterations : int
         Number of the current start, from 0, and of its finished iterations.
     calls : int
         Oracle calls of all finished inner solvers.
@@ -58,11 +58,11 @@ class OuterLoop(Generic[O]):
     state: Any = field(default=None, metadata=CONTEXT)
     callback: Callback | None = field(default=None, metadata=CONTEXT)
     checkpointer: Checkpointer | None = field(default=None, metadata=CONTEXT)
-    history: list[Round] = field(default_factory=list)
+    history: list[Iteration] = field(default_factory=list)
     reached: list[float] = field(default_factory=list)
     best: Result | None = None
     start: int = 0
-    rounds: int = 0
+    iterations: int = 0
     calls: int = 0
     call_began: float = 0.0
     solved: str = ""
@@ -99,11 +99,10 @@ class OuterLoop(Generic[O]):
         reason, first = "", self.start
         for start in range(first, self.n_starts):
             if start > first:
-                self.start, self.rounds, self.solved, self._under_way, self._answer = start, 0, "", False, None
+                self.start, self.iterations, self.solved, self._under_way, self._answer = start, 0, "", False, None
             try:
                 if not self._under_way:
                     self._begin()
-                    self._under_way = True
                 while True:
                     if not self.solved:
                         self._round()
@@ -142,15 +141,15 @@ class OuterLoop(Generic[O]):
             return "max_seconds"
         if self.small:
             return self.solved
-        return "max_rounds" if self.rounds >= self.settings.max_rounds else ""
+        return "max_iter" if self.iterations >= self.settings.max_iter else ""
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._began
 
     def _close(self, value: float, bound: float, w: Vector | None = None) -> None:
         """Record an iteration with the best objective so far, its bound and its weights, and call the callback."""
-        self.rounds += 1
-        line = Round(self.rounds, value, bound, value - bound, self.calls, self._seconds(), False, self.start)
+        self.iterations += 1
+        line = Iteration(self.iterations, value, bound, value - bound, self.calls, self._seconds(), False, self.start)
         self.history.append(line)
         answer = None if self.callback is None else self.callback(replace(line, w=w))
         # An inner solver may end by itself in the iteration in which the callback returned True.
@@ -161,7 +160,7 @@ class OuterLoop(Generic[O]):
         solver: Any,
         problem: Objective,
         w0: Vector | None,
-        shown: Callable[[Round], Round],
+        shown: Callable[[Iteration], Iteration],
         with_state: bool = True,
         **wrapping: Any,
     ) -> Result:
@@ -176,8 +175,7 @@ class OuterLoop(Generic[O]):
         w0 : ndarray of shape (d,), optional
             Initial weights.
         shown : callable
-            Returns the entry to report for an iteration of the solver; calls, seconds and start are
-            added.
+            Returns the entry to report for an iteration of the solver; calls, seconds and start are added.
         with_state : bool
             Whether `state` is passed to the solver; if not, it is stored with the solver's own state.
         wrapping
@@ -187,7 +185,7 @@ class OuterLoop(Generic[O]):
         if resumed is None:
             self.call_began = self._seconds()
         left = max(self.settings.max_seconds - self.call_began, 1e-3)
-        solver.set_params(max_seconds=min(left, solver.max_seconds))
+        solver.max_seconds = min(left, solver.max_seconds)
         checkpointer = None
         if self.checkpointer is not None:
             kept = None if with_state else self.state
@@ -200,10 +198,10 @@ class OuterLoop(Generic[O]):
         self.calls += found.oracle_calls
         return found
 
-    def _watch(self, callback: Callback, shown: Callable[[Round], Round]) -> Callback:
+    def _watch(self, callback: Callback, shown: Callable[[Iteration], Iteration]) -> Callback:
         """Return the callback of an inner solverthat reports and can stop long iterations."""
 
-        def show(line: Round) -> bool | str | None:
+        def show(line: Iteration) -> bool | str | None:
             calls = self.calls + line.oracle_calls
             answer = callback(replace(shown(line), oracle_calls=calls, seconds=self._seconds(), start=self.start))
             self._answer = answer or self._answer
@@ -211,10 +209,16 @@ class OuterLoop(Generic[O]):
 
         return show
 
-    def _estimate(self, line: Round, value: float, bound: float) -> Round:
+    def _estimate(self, line: Iteration, value: float, bound: float) -> Iteration:
         """Return an iteration of an inner solver as an estimate of the current one."""
         return replace(
-            line, round=self.rounds + 1, objective=value, lower_bound=bound, gap=value - bound, estimate=True, w=None
+            line,
+            iteration=self.iterations + 1,
+            objective=value,
+            lower_bound=bound,
+            gap=value - bound,
+            estimate=True,
+            w=None,
         )
 
     def _save_round(self) -> None:

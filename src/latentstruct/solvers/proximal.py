@@ -15,7 +15,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict, state_dict
 from latentstruct.planes.plane import Plane
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import dense_planes
+from latentstruct.solvers.bundle import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
 
 # Ratio of successive temperatures, and where the hard objective takes over.
@@ -130,7 +130,7 @@ class Stage:
     values: list[float] = field(default_factory=list)
     finished: bool = False
 
-    def close_round(self, hard: Objective, monitor: Monitor, tol: float) -> None:
+    def close_iteration(self, hard: Objective, monitor: Monitor, tol: float) -> None:
         """Store the current point; evaluate the hard objective regularly, and check the gain of ten iterations."""
         point, values = self.descent.point, self.values
         if point.value < self.best.value:
@@ -139,7 +139,7 @@ class Stage:
         if len(values) % SPAN == 0:
             monitor.offer(self.best.w, *hard.evaluate(self.best.w))
         self.finished = len(values) > SPAN and values[-1 - SPAN] - values[-1] <= 10.0 * tol * abs(values[-1])
-        monitor.close_round()
+        monitor.close_iteration()
 
 
 def _step(objective: Objective, point: Point, highest: float) -> Point | None:
@@ -177,7 +177,7 @@ class Proximal(BaseSolver):
     tol : float, default=1e-3
         Relative gap to certify if the objective is convex and Ω gives a bound (`GroupNorm` without unpenalized weights,
         `L2`). Otherwise the predicted relative decrease of a step, or that of ten iterations, at which it stops.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits; an iteration is a step.
     smoothing : tuple of float, default=(1.0, 0.1)
         Initial temperatures of the soft descents, for losses of about 1; empty for none. Not used for tasks without
@@ -211,7 +211,7 @@ class Proximal(BaseSolver):
     takes_latents = True
 
     tol: float = 1e-3
-    max_rounds: int = 2000
+    max_iter: int = 2000
     max_seconds: float = float("inf")
     smoothing: tuple[float, ...] = (1.0, 0.1)
     max_planes: int = 60
@@ -255,7 +255,7 @@ class Proximal(BaseSolver):
             unbounded = not math.isfinite(monitor.lower_bound)
             if unbounded and len(recent) == SPAN and recent[0] - recent[-1] <= 0.01 * self.tol * abs(recent[-1]):
                 monitor.reason = "converged"
-            monitor.close_round()
+            monitor.close_iteration()
 
 
 @dataclass
@@ -328,10 +328,10 @@ class _Run:
                     return None
                 descent = Descent.begun(soft, w, stiffness)
                 self.stage = Stage(temperature, descent, descent.point)
-                self.stage.close_round(hard, monitor, tol)
+                self.stage.close_iteration(hard, monitor, tol)
             # Until ten iterations gain little.
             while not (monitor.reason or self.stage.finished) and self.stage.descent.advance(soft):
-                self.stage.close_round(hard, monitor, tol)
+                self.stage.close_iteration(hard, monitor, tol)
             w, stiffness = self.stage.best.w, self.stage.descent.point.stiffness / COOLING
             monitor.offer(w, *hard.evaluate(w))
             self.stage = None
@@ -409,7 +409,7 @@ class _BundleDescent:
             predicted = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
-            if self.monitor.is_small(self.monitor.gap) and self.monitor.close_round():
+            if self.monitor.is_small() and self.monitor.close_iteration():
                 return
             if predicted <= tol * abs(value):
                 if self.proximity > LOOSEST * self.first:
@@ -417,12 +417,12 @@ class _BundleDescent:
                     continue
                 if not math.isfinite(self.monitor.lower_bound) or self.quiet == SPAN:
                     self.over = True
-                    self.monitor.close_round()
+                    self.monitor.close_iteration()
                     return
                 # Short steps, whose multipliers are the most precise, and more planes may close the gap.
                 self.quiet, self.proximity = self.quiet + 1, self.first * 10.0**self.quiet
             self._move(w, predicted)
-            self.monitor.close_round()
+            self.monitor.close_iteration()
 
     def _move(self, w: Vector, predicted: float) -> None:
         """Query at w, and go there if the decrease is a sufficient fraction of the prediction."""

@@ -185,7 +185,7 @@ class SampledCuts(BaseSolver):
         Constant added to the kernel: the square of a constant feature.
     tol : float, default=1e-2
         Relative gap at which to stop. Sampled cuts are no bounds, so it is an estimate, and results are not certified.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits.
     proximity : float, default=30.0
         Weight ρ of the term ρ/2‖w − v‖², where v are the best weights.
@@ -199,13 +199,13 @@ class SampledCuts(BaseSolver):
     """
 
     needs = frozenset({"convex", "l2"})
-    constraints: ClassVar = {"sample": integer(1), "max_rounds": integer(1), "proximity": real(0.0, closed="left")}
+    constraints: ClassVar = {"sample": integer(1), "max_iter": integer(1), "proximity": real(0.0, closed="left")}
 
     rows: KernelRows
     sample: int = 500
     constant: float = 0.0
     tol: float = 1e-2
-    max_rounds: int = 1000
+    max_iter: int = 1000
     max_seconds: float = float("inf")
     proximity: float = 30.0
     random_state: int | None = 0
@@ -273,7 +273,7 @@ class SampledCuts(BaseSolver):
             model.add(cut, min(at_loss - cut.product(at.scores), loss - at_center), at_center)
             model.solve(QP_SHARE * self.tol * abs(monitor.objective))
             monitor.lower_bound = min(model.lowest(), monitor.objective)
-            if monitor.close_round():
+            if monitor.close_iteration():
                 return loss, slope
             if progress.stalled(monitor.gap):
                 monitor.reason = "stalled"

@@ -6,15 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
-from latentstruct.core.protocols import Result, Round
+from latentstruct.core.protocols import Iteration, Result
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import instance, integer, real
 from latentstruct.persistence.state_trees import Numbers, Tree
 from latentstruct.solvers.base import LAST, BaseSolver, solving
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.starts import OneStart
@@ -40,7 +39,7 @@ class SelfPaced(BaseSolver):
         Relative decrease at which CCCP stops.
     max_seconds : float
         Time limit of all starts.
-    max_rounds : int, default=50
+    max_iter : int, default=50
         Maximum iterations of self-pacing; then all examples are included.
     first_share : float, default=0.5
         Fraction of the examples with nonzero loss in the first iteration, in addition to those with zero loss.
@@ -60,7 +59,7 @@ class SelfPaced(BaseSolver):
     takes_latents = True
     constraints: ClassVar = {
         "inner": instance("a CCCP solver", CCCP) | None,
-        "max_rounds": integer(1),
+        "max_iter": integer(1),
         "first_share": real(0.0, 1.0, closed="right"),
         "growth": real(1.0),
     }
@@ -69,7 +68,7 @@ class SelfPaced(BaseSolver):
 
     inner: Any = None
     tol: float = 1e-3
-    max_rounds: int = 50
+    max_iter: int = 50
     max_seconds: float = float("inf")
     first_share: float = 0.5
     growth: float = 1.3
@@ -82,7 +81,7 @@ class SelfPaced(BaseSolver):
 
     def _cccp(self) -> CCCP:
         cccp = CCCP() if self.inner is None else clone(self.inner)
-        return bounded(cccp, self.cache_mb).set_params(tol=self.tol, max_seconds=self.max_seconds)
+        return cccp.set_params(tol=self.tol, max_seconds=self.max_seconds, cache_mb=self.cache_mb or cccp.cache_mb)
 
     @property
     def n_starts(self) -> int:
@@ -120,7 +119,7 @@ class _Pacing(OuterLoop[Objective]):
         Weighted losses of the examples.
     reached_at : Result
         Result of the last run of CCCP.
-    rounds_before : int
+    iterations_before : int
         Iterations of all finished runs of CCCP.
     """
 
@@ -129,15 +128,15 @@ class _Pacing(OuterLoop[Objective]):
     limit: float = 0.0
     losses: Numbers = field(default_factory=lambda: np.zeros(0))
     reached_at: Result | None = None
-    rounds_before: int = 0
+    iterations_before: int = 0
 
     def _restore(self, tree: Tree) -> None:
         super()._restore(tree)
         begun = self.phase != LOOSE
         if self.phase not in PHASES or len(self.losses) != begun * self.objective.n_examples:
-            raise ValueError(f"the phase is {show(self.phase)}, with {len(self.losses)} losses")
+            raise ValueError(f"the phase is {repr_short(self.phase)}, with {len(self.losses)} losses")
         if begun != (self.reached_at is not None):
-            raise ValueError(f"the phase is {show(self.phase)}, but there are no weights")
+            raise ValueError(f"the phase is {repr_short(self.phase)}, but there are no weights")
 
     def _problem(self) -> Objective:
         return self.objective
@@ -153,10 +152,10 @@ class _Pacing(OuterLoop[Objective]):
             # The objective of the chosen examples is not that of all of them.
             w = np.zeros(objective.n_features) if found is None else found.w
             value = objective.value(w)
-            if self.rounds:
+            if self.iterations:
                 self.history[-1] = replace(self.history[-1], objective=value, lower_bound=-math.inf, gap=math.inf)
-            return Result(w, value, -math.inf, 0, self.rounds, reason, False, [])
-        return replace(found, reason=reason, n_rounds=self.rounds, history=[], start_objectives=[], state=None)
+            return Result(w, value, -math.inf, 0, self.iterations, reason, False, [])
+        return replace(found, reason=reason, n_iter=self.iterations, history=[], start_objectives=[], state=None)
 
     def _reason(self) -> str:
         return self.solved
@@ -165,13 +164,13 @@ class _Pacing(OuterLoop[Objective]):
         """Run a whole start."""
         weights = self.objective.plus.weights
         if self.phase == LOOSE:
-            self._run_cccp(self.objective, self.w0, max_rounds=1)
+            self._run_cccp(self.objective, self.w0, max_iter=1)
             self._measure()
             positive = self.losses[self.losses > 0]
             self.limit = float(np.quantile(positive, self.settings.first_share)) if len(positive) else 0.0
             self.phase = PACING
         assert self.reached_at is not None
-        while self.phase == PACING and self.paces < self.settings.max_rounds:
+        while self.phase == PACING and self.paces < self.settings.max_iter:
             chosen = self.losses <= self.limit
             if chosen.all() or self.reached_at.reason in LAST:
                 break
@@ -197,11 +196,15 @@ class _Pacing(OuterLoop[Objective]):
     def _run_cccp(self, objective: Objective, w: Vector | None, **limits: int) -> None:
         """Run CCCP, and store its result."""
         cccp = self.settings._cccp().set_params(restarts=1, **limits)
-        rounds, calls, lasting = self.rounds, self.calls, self.start + 1 == self.n_starts and self.phase == WHOLE
+        iterations, calls, lasting = (
+            self.iterations,
+            self.calls,
+            self.start + 1 == self.n_starts and self.phase == WHOLE,
+        )
 
-        def renumbered(line: Round) -> Round:
+        def renumbered(line: Iteration) -> Iteration:
             # Objectives of chosen examples are not those of all of them.
-            return replace(line, round=rounds + line.round, w=None if self.phase == PACING else line.w)
+            return replace(line, iteration=iterations + line.iteration, w=None if self.phase == PACING else line.w)
 
         if objective.starts is not None:
             objective = replace(objective, starts=OneStart(objective.starts, self.start))
@@ -211,5 +214,5 @@ class _Pacing(OuterLoop[Objective]):
         for line in found.history:
             n_calls, seconds = calls + line.oracle_calls, self.call_began + line.seconds
             self.history.append(replace(renumbered(line), start=self.start, oracle_calls=n_calls, seconds=seconds))
-        self.rounds, self.rounds_before = rounds + found.n_rounds, len(self.history)
+        self.iterations, self.iterations_before = iterations + found.n_iter, len(self.history)
         self.reached_at = replace(found, history=[], state=None)

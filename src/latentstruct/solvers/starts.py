@@ -10,7 +10,6 @@ import numpy as np
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Batch, LatentTask, Oracle, Temperature
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import integer, options
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes, checked_planes
 from latentstruct.solvers.lbfgs import LBFGS
@@ -18,7 +17,7 @@ from latentstruct.tasks.base import require_one_latent_each
 
 INITS = ("task", "random", "marginal")
 # Precision and iterations of the soft problem whose weights complete the latents, and of that of the first shard.
-MARGINAL_TOL, MARGINAL_ROUNDS = 0.1, 50
+MARGINAL_TOL, MARGINAL_ITERATIONS = 0.1, 50
 SAMPLE_TOL = 0.1
 
 
@@ -48,8 +47,6 @@ class LatentStarts:
     weights: Vector | None = None
 
     def __post_init__(self) -> None:
-        options(*INITS).check(self.init, "init")
-        (integer(0) | None).check(self.seed, "random_state")
         if self.H is not None:
             require_one_latent_each(self.batch, self.H)
 
@@ -90,7 +87,7 @@ class LatentStarts:
             expected = f"'task' or 'random' for {type(self.task).__name__}, which has no soft inference"
             raise InputError("init", self.init, expected) from error
         soft.starts = GivenPlanes(self.complete(latents))
-        return LBFGS(MARGINAL_TOL, MARGINAL_ROUNDS).minimize(soft).w
+        return LBFGS(MARGINAL_TOL, MARGINAL_ITERATIONS).minimize(soft).w
 
 
 @dataclass

@@ -35,7 +35,7 @@ class Subgradient(BaseSolver):
     ----------
     tol : float, default=1e-4
         Stop when the relative decrease of the best objective over `patience` iterations is less.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits; an iteration queries about n examples.
     step : {"pegasos", "plain", "fixed"}, default="pegasos"
         η_t = 1/t, suitable for ½‖w‖²; η_t = learning_rate/√t; or η_t = learning_rate.
@@ -62,7 +62,7 @@ class Subgradient(BaseSolver):
     }
 
     tol: float = 1e-4
-    max_rounds: int = 500
+    max_iter: int = 500
     max_seconds: float = float("inf")
     step: Literal["pegasos", "plain", "fixed"] = "pegasos"
     learning_rate: float = 1.0
@@ -121,7 +121,7 @@ class Subgradient(BaseSolver):
                 before = best_values[0]
                 if before - monitor.objective <= self.tol * abs(before):
                     monitor.reason = "stalled"
-            monitor.close_round()
+            monitor.close_iteration()
 
 
 def _slope_of_part(objective: Objective, w: Vector, rows: Indices) -> Vector:
@@ -149,11 +149,11 @@ class Perceptron(BaseSolver):
     """Averaged structured perceptron (Collins 2002): online updates w += φ(x_i, y_i) − φ(x_i, ŷ).
 
     Its objective is Σ_i c_i [f⁺_i − f⁻_i] without a margin, which is 0 when all training
-    examples are predicted correctly; it stops there or at `max_rounds`.
+    examples are predicted correctly; it stops there or at `max_iter`.
 
     Parameters
     ----------
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits; an iteration is a pass over all examples.
     average : bool, default=True
         Return the average of the weights after each example instead of the last.
@@ -167,7 +167,7 @@ class Perceptron(BaseSolver):
     constraints: ClassVar = {"average": boolean}
     bounds = False
 
-    max_rounds: int = 20
+    max_iter: int = 20
     max_seconds: float = float("inf")
     average: bool = True
     tol: float = 1e-12
@@ -199,7 +199,7 @@ class Perceptron(BaseSolver):
             # Equal scores alone do not make a prediction correct (all are equal at w = 0): w must not change any more.
             if total <= 0.0 and np.array_equal(w, before):
                 monitor.reason = "converged"
-            monitor.close_round()
+            monitor.close_iteration()
 
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:
@@ -231,7 +231,7 @@ class AlternatingSubgradient(BaseSolver):
     ----------
     tol : float, default=1e-5
         Stop when the relative change of the objective in an iteration is less.
-    max_rounds, max_seconds : number
+    max_iter, max_seconds : number
         Limits; an iteration queries all examples once.
     learning_rate : float, default=1.0
         α_0.
@@ -249,7 +249,7 @@ class AlternatingSubgradient(BaseSolver):
     constraints: ClassVar = {"learning_rate": real(0.0)}
 
     tol: float = 1e-5
-    max_rounds: int = 1000
+    max_iter: int = 1000
     max_seconds: float = float("inf")
     learning_rate: float = 1.0
     restarts: int = 1
@@ -266,4 +266,4 @@ class AlternatingSubgradient(BaseSolver):
             if abs(value - run.before) < self.tol * abs(value):
                 monitor.reason = "converged"
             run.before = value
-            monitor.close_round()
+            monitor.close_iteration()

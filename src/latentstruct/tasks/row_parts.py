@@ -37,7 +37,7 @@ class FlatBatch:
         return len(self.offsets) - 1
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the true outputs are known."""
         return self.truth is not None
 
@@ -257,7 +257,7 @@ class ExampleBatch:
         return len(self.X)
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the true outputs are known."""
         return self.Y is not None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.oracles import BaseOracle
-from latentstruct.core.protocols import Oracle, Result, Round, Solver, Task, Temperature
+from latentstruct.core.protocols import Iteration, Oracle, Result, Solver, Task, Temperature
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
@@ -17,7 +17,7 @@ from latentstruct.planes.plane import Plane
 from latentstruct.tasks import CandidateTask, Chain, Multiclass
 from latentstruct.testing.common import HARD, fail, rounding
 
-REASONS = ("converged", "max_rounds", "max_seconds", "stalled", "interrupted", "callback", "early_stopping")
+REASONS = ("converged", "max_iter", "max_seconds", "stalled", "interrupted", "callback", "early_stopping")
 
 
 def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
@@ -119,16 +119,17 @@ def problem_of(task: Task, X: Any, Y: Any, weights: Vector, temperature: Tempera
     return build_objective(task, task.prepare(X, Y), weights[: len(Y)], temperature, margin)
 
 
+@dataclass
 class _TotalOnly(BaseOracle):
     """An oracle without planes of single examples."""
 
+    oracle: Oracle
     separable = False
     divisible = False
 
-    def __init__(self, oracle: Oracle) -> None:
-        self.n_examples, self.n_features = oracle.n_examples, oracle.n_features
-        self.weights, self.smooth = oracle.weights, oracle.smooth
-        self.oracle = oracle
+    def __post_init__(self) -> None:
+        self.n_examples, self.n_features = self.oracle.n_examples, self.oracle.n_features
+        self.weights, self.smooth = self.oracle.weights, self.oracle.smooth
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
         return self.oracle.total(w)
@@ -172,22 +173,22 @@ class SolverCheck:
 
     def run(self) -> None:
         """Run all checks."""
-        seen: list[Round] = []
+        seen: list[Iteration] = []
 
-        def note(line: Round) -> None:
+        def note(line: Iteration) -> None:
             seen.append(line)
 
         result = self.solver.minimize(self.objective, callback=note)
         self._check_result(result)
-        past = [(line.start, line.round) for line in result.history]
+        past = [(line.start, line.iteration) for line in result.history]
         # Long iterations may report estimates, which are not part of the history.
         shown = [
-            (line.start, line.round) for line in seen if not line.estimate or "convex" in self.objective.properties
+            (line.start, line.iteration) for line in seen if not line.estimate or "convex" in self.objective.properties
         ]
         if shown != past:
             self._fail(
                 f"the callback saw {len(seen)} iterations, which differ from the {len(result.history)} of the history",
-                "the callback must get each Round once",
+                "the callback must get each Iteration once",
             )
         self._check_repeatable(result)
         self._check_callback_stops()
@@ -210,7 +211,7 @@ class SolverCheck:
         if result.reason not in REASONS:
             self._fail(f"the reason is {result.reason!r}", f"Result.reason, one of {', '.join(REASONS)}")
         if not result.oracle_calls > 0:
-            self._fail(f"oracle_calls is {result.oracle_calls}", "objective.counted() counts them")
+            self._fail(f"oracle_calls is {result.oracle_calls}", "objective.plus.tally counts them")
         self._check_bound(result, value)
         self._check_history(result)
 
@@ -254,11 +255,11 @@ class SolverCheck:
             yield v
 
     def _check_history(self, result: Result) -> None:
-        numbers = [line.round for line in result.history]
-        if not numbers or numbers != list(range(1, len(numbers) + 1)) or result.n_rounds != len(numbers):
+        numbers = [line.iteration for line in result.history]
+        if not numbers or numbers != list(range(1, len(numbers) + 1)) or result.n_iter != len(numbers):
             self._fail(
-                f"n_rounds is {result.n_rounds} and the iterations of the history are {numbers[:10]}",
-                "the history must have the iterations 1, 2, …, n_rounds",
+                f"n_iter is {result.n_iter} and the iterations of the history are {numbers[:10]}",
+                "the history must have the iterations 1, 2, …, n_iter",
             )
         for before, after in zip(result.history[:-1], result.history[1:], strict=True):
             if after.oracle_calls < before.oracle_calls or after.seconds < before.seconds:
@@ -276,20 +277,20 @@ class SolverCheck:
     def _check_repeatable(self, first: Result) -> None:
         again = self.solver.minimize(self.objective)
         same = np.array_equal(first.w, again.w) and first.lower_bound == again.lower_bound
-        if not same or (first.reason, first.n_rounds) != (again.reason, again.n_rounds):
+        if not same or (first.reason, first.n_iter) != (again.reason, again.n_iter):
             self._fail(
                 f"the same call gave two results: objective {first.objective:.10g} and "
-                f"{again.objective:.10g}, reason {first.reason!r} and {again.reason!r}, {first.n_rounds} "
-                f"and {again.n_rounds} iterations",
+                f"{again.objective:.10g}, reason {first.reason!r} and {again.reason!r}, {first.n_iter} "
+                f"and {again.n_iter} iterations",
                 "the random generator must be created from its seed in each call, and no state be kept between calls",
             )
 
     def _check_callback_stops(self) -> None:
         result = self.solver.minimize(self.objective, callback=lambda line: True)
         self._check_result(result)
-        if result.n_rounds != 1 or result.reason not in ("callback", "converged"):
+        if result.n_iter != 1 or result.reason not in ("callback", "converged"):
             self._fail(
-                f"a callback that returned True led to {result.n_rounds} iterations and reason {result.reason!r}",
+                f"a callback that returned True led to {result.n_iter} iterations and reason {result.reason!r}",
                 "the return value of the callback after each iteration",
             )
 

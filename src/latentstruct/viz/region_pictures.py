@@ -1,4 +1,4 @@
-"""Labelled regions drawn over images."""
+"""Labeled regions drawn over images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -65,7 +65,7 @@ def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
 
 
 def draw_regions(image: Any, labels: Any, colors: Sequence[Color], numbers: Sequence[int]) -> Pixels:
-    """Draw labelled regions over an image: their colors, and a number in the largest region of each label.
+    """Draw labeled regions over an image: their colors, and a number in the largest region of each label.
 
     Parameters
     ----------

@@ -78,8 +78,8 @@ class GraphBatch:
     def __post_init__(self) -> None:
         structure = self.structure
         self.n_examples, self.offsets, self.cards = structure.n_graphs, structure.variables_at, structure.cards
-        self.labelled = self.truth is not None
-        self.half_labelled = self.truth is not None and bool((self.truth == UNKNOWN).any())
+        self.labeled = self.truth is not None
+        self.half_labeled = self.truth is not None and bool((self.truth == UNKNOWN).any())
         self.every_graph = np.arange(self.n_examples)
         # First node or edge of each graph, row of the first of all, first entry of each node or edge and of each graph.
         nodes = structure.variables_at, 0, structure.state_at
@@ -186,7 +186,7 @@ class GraphBatch:
         engine, temperature = self.pooling(query.temperature, predicting)
         found = self._run(engine, scores, query, temperature)
         inexact = self.made[engine].propagation is not None and not found.exact.all()
-        if inexact and self.labelled and not predicting:
+        if inexact and self.labeled and not predicting:
             known = self.beliefs(replace(query, mode="clamped"))
             if query.augmented:
                 known.values += self.of((known.unary, known.tables), query)
@@ -244,7 +244,7 @@ class GraphBatch:
         return self.once((temperature, predicting), choose)
 
     def _roles(self, predicting: bool) -> str:
-        return "predicting" if predicting or not self.labelled else "training"
+        return "predicting" if predicting or not self.labeled else "training"
 
     def _engine(
         self, name: str, structure: FactorGraphs, hidden: NDArray | None = None, counting: Counting | None = None

@@ -51,17 +51,17 @@ STEPS = {"right": (0, 1), "down": (1, 0), "down-right": (1, 1), "down-left": (1,
 AXES = {"right": "horizontal", "down": "vertical", "down-right": "diagonal", "down-left": "diagonal"}
 
 
-def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[Indices, NDArray]:
+def grid_edges(height: int, width: int, neighbors: int = 4) -> tuple[Indices, NDArray]:
     """Return the edges (E, 2) of a grid whose nodes are numbered row by row, and their directions (E,).
 
     Each pair comes once, the earlier node first: all edges to the "right", then "down", and, if there are 8
-    `neighbours`, "down-right" and "down-left".
+    `neighbors`, "down-right" and "down-left".
     """
-    if not (is_integer(neighbours) and neighbours in (4, 8)):
-        raise InputError("neighbours", neighbours, "4 or 8")
+    if not (is_integer(neighbors) and neighbors in (4, 8)):
+        raise InputError("neighbors", neighbors, "4 or 8")
     numbers = np.arange(height * width, dtype=np.int64).reshape(height, width)
     edges, directions = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype="U10")]
-    for direction, (down, right) in list(STEPS.items())[: neighbours // 2]:
+    for direction, (down, right) in list(STEPS.items())[: neighbors // 2]:
         first = numbers[: height - down, max(0, -right) : width - max(0, right)]
         second = numbers[down:, max(0, right) : width + min(0, right)]
         edges.append(np.stack([first.ravel(), second.ravel()], axis=1))
@@ -71,7 +71,7 @@ def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[Indices, N
 
 def grid_graph(
     features: Any,
-    neighbours: int = 4,
+    neighbors: int = 4,
     edge_types: Literal["direction", "axis"] | None = None,
     edge_features: Any = None,
     shape: tuple[int, int] | None = None,
@@ -82,7 +82,7 @@ def grid_graph(
     ----------
     features : array of shape (H, W, d), or array or CSR array of shape (H·W, d) with `shape`
         Features of the cells.
-    neighbours : {4, 8}, default=4
+    neighbors : {4, 8}, default=4
         Number of neighbors of a cell; 8 includes diagonal ones.
     edge_types : {"direction", "axis"}, optional
         "direction": right, down, down-right and down-left edges have separate weights; "axis": horizontal, vertical and
@@ -105,7 +105,7 @@ def grid_graph(
     if matrix.ndim != 2 or matrix.shape[0] != height * width:
         got = Description(f"shape {matrix.shape}")
         raise InputError("features", got, f"a matrix with {height * width} rows, one per cell in row-major order")
-    edges, directions = grid_edges(height, width, neighbours)
+    edges, directions = grid_edges(height, width, neighbors)
     if edge_types is None:
         return GraphInput(matrix, edges, edge_features)
     options("direction", "axis").check(edge_types, "edge_types")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_length, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
@@ -28,6 +28,8 @@ LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
 """Bytes per letter of the scanned sequence for scores, and per letter of all sequences for indices."""
+TABLES_COST = 5e4
+"""Nanoseconds that the tables of scores take."""
 
 _NUMBERS = np.full(256, 255, dtype=np.uint8)
 for _number, _letter in enumerate(LETTERS):
@@ -50,7 +52,7 @@ class MotifBatch:
         return len(self.layout.offsets) - 1
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether it is known which sequences are positive."""
         return self.positive is not None
 
@@ -292,19 +294,12 @@ class Motif(BaseTask[MotifBatch]):
         """Pool labels at ε_y by Δ_i(y) + G_α(y), where windows are pooled by Rényi entropy of order α; G_α(−1) = 0."""
         return self.pool_batch(batch, query, order)
 
-    def chunked(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work: where windows are maximized."""
-        return temperature.latent == 0
-
-    def work(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each sequence takes, shape (n,)."""
-        softness = 1.0 if temperature.latent == 0 else 4.0
-        scans = softness * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
-        return np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
-
-    def overhead(self, batch: MotifBatch) -> float:
-        """Return about how many nanoseconds the tables of scores take."""
-        return 5e4
+    def cost(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per sequence; maxima over windows are split by `Query.chunks`."""
+        hard = temperature.latent == 0
+        scans = (1.0 if hard else 4.0) * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
+        work = np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
+        return Cost(work, TABLES_COST, hard)
 
     def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0, order: float = 0.0) -> Vector:
         """Return smax_{ε_h} over h of w·φ'(x, +1, h), or G_α(+1), of each sequence, shape (n,); above 0 means +1."""
@@ -469,7 +464,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         place = at - int(offsets[i])
         raise InputError(
             f"X[{i}]",
-            Description(f"{show(X[i][place])} at position {place}"),
+            Description(f"{repr_short(X[i][place])} at position {place}"),
             f"a string of the letters {LETTERS}",
             "Replace other letters by N.",
         )

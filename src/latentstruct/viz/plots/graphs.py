@@ -1,4 +1,4 @@
-"""Graphs with labelled nodes."""
+"""Graphs with labeled nodes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -13,10 +13,10 @@ from latentstruct.viz.plots.axes import hide_frame, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from latentstruct.core.protocols import Round
+    from latentstruct.core.protocols import Iteration
 
-AXES = {"round": "iteration", "oracle_calls": "oracle calls", "seconds": "time (s)"}
-FEW_ROUNDS = 30
+AXES = {"iteration": "iteration", "oracle_calls": "oracle calls", "seconds": "time (s)"}
+FEW_ITERATIONS = 30
 """Maximum number of iterations with individual markers."""
 WIDE_RANGE = 20.0
 """Ratio of the largest to the smallest value above which the axis is logarithmic."""
@@ -27,7 +27,7 @@ SAME = 1e-3
 FAINT = 0.45
 
 
-def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
+def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "iteration") -> "Axes":
     """Draw the objective and its lower bound during training, one line per start, that of the best start thicker.
 
     With latent variables the bound is that of each iteration's convex problem, and only drawn for the best start.
@@ -39,7 +39,7 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") ->
         Fitted, with ``history_``.
     ax : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
-    by : {"round", "oracle_calls", "seconds"}, default="round"
+    by : {"iteration", "oracle_calls", "seconds"}, default="iteration"
         Quantity of the horizontal axis, counted from the beginning of each start.
 
     Returns
@@ -50,20 +50,22 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "round") ->
     options(*AXES).check(by, "by")
     starts, kept = _rounds_of_starts(model)
     ax = new_axes(3.2) if ax is None else ax
-    for start, rounds in starts.items():
+    for start, iterations in starts.items():
         if start != kept:
-            ax.plot(_places(starts, start, by), _objectives(rounds), color="C0", alpha=FAINT, linewidth=1.0)
-    places, rounds = _places(starts, kept, by), starts[kept]
-    objectives, bounds = _objectives(rounds), _finite(line.lower_bound for line in rounds)
-    _draw_line(ax, places, objectives, rounds, "C0", "objective" if len(starts) == 1 else "objective of the best start")
+            ax.plot(_places(starts, start, by), _objectives(iterations), color="C0", alpha=FAINT, linewidth=1.0)
+    places, iterations = _places(starts, kept, by), starts[kept]
+    objectives, bounds = _objectives(iterations), _finite(line.lower_bound for line in iterations)
+    _draw_line(
+        ax, places, objectives, iterations, "C0", "objective" if len(starts) == 1 else "objective of the best start"
+    )
     if len(starts) > 1:
         others = len(starts) - 1
         ax.plot([], [], color="C0", alpha=FAINT, linewidth=1.0, label=f"{others} other start{'s' * (others > 1)}")
     if np.isfinite(bounds).any():
-        ax.plot(places, bounds, color="C1", linestyle="--", marker="." if len(rounds) <= FEW_ROUNDS else None)
+        ax.plot(places, bounds, color="C1", linestyle="--", marker="." if len(iterations) <= FEW_ITERATIONS else None)
         ax.lines[-1].set_label(_name_of_bound(model))
     _choose_scale(ax, np.concatenate([_objectives(lines) for lines in starts.values()]), bounds)
-    _finish(ax, AXES[by], "objective", whole=by == "round")
+    _finish(ax, AXES[by], "objective", whole=by == "iteration")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -82,7 +84,7 @@ def _choose_scale(ax: "Axes", objectives: NDArray, bounds: NDArray) -> None:
         ax.set_ylim(objectives.min() - 0.5 * span, objectives.max() + 0.05 * span)
 
 
-def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
+def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "iteration") -> "Axes":
     """Draw the relative gap between objective and bound during training, on a logarithmic axis.
 
     It is that of the best start; the dotted line is the tolerance, if any.
@@ -93,7 +95,7 @@ def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
         Fitted, with ``history_``, by a solver that has bounds; see `has_gaps`.
     ax : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
-    by : {"round", "oracle_calls", "seconds"}, default="round"
+    by : {"iteration", "oracle_calls", "seconds"}, default="iteration"
         Quantity of the horizontal axis.
 
     Returns
@@ -112,7 +114,7 @@ def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "round") -> "Axes":
     if tol:
         ax.axhline(tol, color="C1", linestyle=":", label=f"tolerance {tol:g}")
     ax.set_yscale("log")
-    _finish(ax, AXES[by], "relative gap", whole=by == "round")
+    _finish(ax, AXES[by], "relative gap", whole=by == "iteration")
     if len(ax.get_legend_handles_labels()[0]) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax
@@ -163,12 +165,12 @@ def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def _rounds_of_starts(model: Any) -> "tuple[dict[int, list[Round]], int]":
+def _rounds_of_starts(model: Any) -> "tuple[dict[int, list[Iteration]], int]":
     """Return the iterations of each start, and the best start."""
     history = getattr(model, "history_", None)
     if not history:
         raise InputError("model", model, "a fitted estimator with a history")
-    starts: dict[int, list[Round]] = {}
+    starts: dict[int, list[Iteration]] = {}
     for line in history:
         starts.setdefault(line.start, []).append(line)
     kept = _kept_start(model)
@@ -180,21 +182,21 @@ def _kept_start(model: Any) -> int:
     return int(np.argmin(reached)) if reached else 0
 
 
-def _places(starts: "dict[int, list[Round]]", start: int, by: str) -> NDArray:
+def _places(starts: "dict[int, list[Iteration]]", start: int, by: str) -> NDArray:
     """Return the horizontal positions of the iterations of a start, counted from the end of the one before."""
-    if by == "round":
+    if by == "iteration":
         # Long histories are thinned out when a model is saved.
-        return np.array([line.round for line in starts[start]])
-    earlier = [getattr(rounds[-1], by) for number, rounds in starts.items() if number < start]
+        return np.array([line.iteration for line in starts[start]])
+    earlier = [getattr(iterations[-1], by) for number, iterations in starts.items() if number < start]
     return np.array([getattr(line, by) for line in starts[start]]) - max(earlier, default=0)
 
 
-def _objectives(rounds: "Sequence[Round]") -> NDArray:
-    return _finite(line.objective for line in rounds)
+def _objectives(iterations: "Sequence[Iteration]") -> NDArray:
+    return _finite(line.objective for line in iterations)
 
 
-def _relative_gaps(rounds: "Sequence[Round]") -> NDArray:
-    return _finite(line.gap / max(abs(line.objective), VANISHING) for line in rounds)
+def _relative_gaps(iterations: "Sequence[Iteration]") -> NDArray:
+    return _finite(line.gap / max(abs(line.objective), VANISHING) for line in iterations)
 
 
 def _finite(values: Iterable[float]) -> NDArray:
@@ -203,10 +205,12 @@ def _finite(values: Iterable[float]) -> NDArray:
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def _draw_line(ax: "Axes", places: NDArray, values: NDArray, rounds: "Sequence[Round]", color: str, label: str) -> None:
+def _draw_line(
+    ax: "Axes", places: NDArray, values: NDArray, iterations: "Sequence[Iteration]", color: str, label: str
+) -> None:
     """Draw a line with dots at values that are no estimates, and at all of few values."""
-    true = np.array([not line.estimate for line in rounds])
-    dots = bool(len(rounds) <= FEW_ROUNDS or not true.all())
+    true = np.array([not line.estimate for line in iterations])
+    dots = bool(len(iterations) <= FEW_ITERATIONS or not true.all())
     name = label if true.all() else f"{label} (estimates between the dots)"
     ax.plot(places, values, color=color, linewidth=2.0, label=name)
     if dots:
@@ -257,5 +261,37 @@ def plot_regularization_path(path: Any, ax: "Axes | None" = None) -> "Axes":
         right.plot(path.Cs, path.scores, color="C1", marker=".", label="held-out score")
         right.set_ylabel("held-out score", color="C1")
         ax.axvline(path.best_C, color="C1", linewidth=0.8, linestyle="--")
+    ax.legend(frameon=False)
+    return ax
+
+
+def plot_fold_scores(result: Any, ax: "Axes | None" = None) -> "Axes":
+    """Draw the mean scores of a `FoldScores` with their standard errors, the scores of a baseline beside them.
+
+    Parameters
+    ----------
+    result : FoldScores
+        The scores.
+    ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes.
+    """
+    ax = new_axes(3.2) if ax is None else ax
+    numeric = all(isinstance(value, int | float) for value in result.values)
+    places = result.values if numeric else range(len(result.values))
+    ax.errorbar(places, result.means, result.standard_errors, color="C0", marker=".", capsize=2, label="mean of folds")
+    ax.axvline(places[result.chosen], color="C1", linewidth=0.8, linestyle="--", label="chosen")
+    if result.baseline is not None:
+        ax.axhline(result.baseline.mean(), color="C2", linewidth=0.8, label="baseline")
+    if numeric:
+        ax.set_xscale("log" if min(places) > 0 and max(places) >= 20 * min(places) else "linear")
+    else:
+        ax.set_xticks(places, [str(value) for value in result.values])
+    ax.set(xlabel=result.parameter, ylabel="held-out score")
+    hide_frame(ax)
     ax.legend(frameon=False)
     return ax

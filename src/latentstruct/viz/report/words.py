@@ -21,7 +21,7 @@ MODELS = {
 }
 STOPS = {
     "converged": "because the tolerance was reached",
-    "max_rounds": "at the maximum number of iterations",
+    "max_iter": "at the maximum number of iterations",
     "max_seconds": "at the time limit",
     "stalled": "because no step decreased the objective, due to rounding or inexact inference",
     "interrupted": "because it was interrupted",
@@ -110,8 +110,8 @@ def _percent(relative: float) -> str:
 
 
 def _stop(estimator: Any) -> str:
-    n_rounds = estimator.n_rounds_
+    n_iter = estimator.n_iter_
     reason = STOPS.get(estimator.stop_reason_, f"({estimator.stop_reason_})")
     if len(estimator.restart_objectives_) > 1:
         return f"Training stopped {reason}."
-    return f"Training stopped after {n_rounds} iteration{'' if n_rounds == 1 else 's'} {reason}."
+    return f"Training stopped after {n_iter} iteration{'' if n_iter == 1 else 's'} {reason}."

@@ -32,13 +32,13 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
     else:
         task = like.estimator.task_
         # In a file without labels other columns move, unless the labels are in the last one.
-        blank = like.record.blank if not options.unlabelled or like.record.label_is_last else {}
+        blank = like.record.blank if not options.unlabeled or like.record.label_is_last else {}
         n_examples, n_tokens, counts = _survey(options, like, blank)
         record = replace(like.record, n_examples=n_examples, seconds=0.0)
     progress.say(f"read {record.n_examples} sentences, {n_tokens} tokens from {options.data}: writing their features")
     sizes = {"n_tokens": n_tokens, "n_features": task.n_inputs_, "n_labels": len(task.labels_)}
-    if record.unknown is not None and not options.unlabelled:
-        sizes["n_unlabelled"] = counts[record.unknown]
+    if record.unknown is not None and not options.unlabeled:
+        sizes["n_unlabeled"] = counts[record.unknown]
     return ToPrepare(task, record, sizes, _blocks(options, record, template, blank))
 
 
@@ -70,12 +70,12 @@ def _survey(options: ChainPrepareOptions, model: Trained, blank: dict[int, str])
     record, name = model.record, options.data
     for part in read_conll_blocks(name, blank):
         record.used_columns(part, name)
-        if not options.unlabelled:
-            record.check_labelled(part, name, "Use labeled data, or `unlabelled`.")
+        if not options.unlabeled:
+            record.check_labeled(part, name, "Use labeled data, or `unlabeled`.")
             _check_labels(model, part, name, n_examples)
             counts.update(part.columns[record.label_column])
         n_examples, n_tokens = n_examples + len(part), n_tokens + part.n_tokens
-    if not options.unlabelled and counts.keys() == {record.unknown}:
+    if not options.unlabeled and counts.keys() == {record.unknown}:
         raise no_known_labels(name, record.unknown)
     return n_examples, n_tokens, counts
 
@@ -92,7 +92,7 @@ def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: in
                 continue
             where = f"{name}, token {j} of sentence {i}"
             if label == unknown:
-                hint = f"{model.path} was trained with --labelled-only. Use `unlabelled`, or the plain file."
+                hint = f"{model.path} was trained with --labeled-only. Use `unlabeled`, or the plain file."
                 raise FormatError(where, Description(f"an unknown label, {label!r}"), "a known label", hint)
             raise unknown_to(model, where, label, unknown)
 
@@ -102,5 +102,5 @@ def _blocks(
 ) -> Blocks:
     """Yield features and labels, −1 for unknown labels."""
     for part in read_conll_blocks(options.data, blank):
-        labels: Any = None if options.unlabelled else marked(part.column(record.label_column), record.unknown)
+        labels: Any = None if options.unlabeled else marked(part.column(record.label_column), record.unknown)
         yield template.transform(record.used_columns(part, options.data)), labels

@@ -17,7 +17,7 @@ from latentstruct.cli.blocks import (
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import KIND, compare_chains
-from latentstruct.cli.kinds.chain.files import LabelledChains
+from latentstruct.cli.kinds.chain.files import LabeledChains
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.matrices import MOST_LABELS, plot_transitions, strongest_transition_rows
@@ -78,7 +78,7 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
-def examples(model: Trained, data: LabelledChains, source: str) -> Examples:
+def examples(model: Trained, data: LabeledChains, source: str) -> Examples:
     """Return predictions for sentences, with the fractions of wrong labels among the known ones."""
     unknown = model.record.unknown
     guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
@@ -122,7 +122,7 @@ def _remark(errors: Counter[tuple[str, str]], n_known: int, truth: list[str]) ->
     return f"{n_known} of {len(truth)} labels are known" + (f": {shown}" if shown else "")
 
 
-def _sentence(estimator: Any, data: LabelledChains, guessed: list[list[Any]], i: int, unknown: str | None) -> Tokens:
+def _sentence(estimator: Any, data: LabeledChains, guessed: list[list[Any]], i: int, unknown: str | None) -> Tokens:
     """Return the words of a sentence with their labels, and the probabilities of these if the model has them."""
     sure, caption = [1.0] * len(guessed[i]), ""
     if has_probabilities(estimator):

@@ -1,8 +1,9 @@
 """Prepare samples with one class each."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.classes.command import TABLES, ClassesPrepareOptions, ClassesRecord, as_known, read_samples
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
@@ -14,9 +15,6 @@ from latentstruct.io.text import extension
 from latentstruct.progress.display import Progress
 from latentstruct.tasks import Multiclass
 from latentstruct.tasks.labels import LabelSet
-
-if TYPE_CHECKING:
-    from latentstruct.io import ClassData
 
 
 def prepare(options: ClassesPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
@@ -47,37 +45,37 @@ def _row_blocks(X: Any, y: Any) -> Blocks:
 
 def _prepare_like(options: ClassesPrepareOptions, model: Trained, progress: Progress) -> ToPrepare:
     """Survey samples for a model; raise if it cannot read them."""
-    name, labelled = options.data, not options.unlabelled
+    name, labeled = options.data, not options.unlabeled
     if extension(name) in TABLES:
-        samples = _read_table_like(name, model, labelled)
+        samples = _read_table_like(name, model, labeled)
         n_samples, y = len(samples.y), None
-        if labelled:
+        if labeled:
             y = as_known(samples.y.tolist(), model.labels)
             wrong = next((i for i, label in enumerate(y) if label not in model.labels), None)
             if wrong is not None:
                 raise unknown_to(model, f"{name}, sample {wrong + 1}", y[wrong])
         blocks = _row_blocks(samples.X, y)
     else:
-        n_samples, blocks = _survey_svmlight_like(name, model, labelled)
+        n_samples, blocks = _survey_svmlight_like(name, model, labeled)
     progress.say(f"read {n_samples} samples, {model.features} features from {name}: writing them")
     sizes = {"n_features": model.features, "n_labels": len(model.labels)}
     return ToPrepare(model.estimator.task_, replace(model.record, n_examples=n_samples, seconds=0.0), sizes, blocks)
 
 
-def _read_table_like(name: str, model: Trained, labelled: bool) -> "ClassData":
+def _read_table_like(name: str, model: Trained, labeled: bool) -> "io.ClassData":
     """Read a table for a model, with an error of its own for one that only lacks labels."""
     try:
-        return read_samples(name, model.record, model.features, labelled)
+        return read_samples(name, model.record, model.features, labeled)
     except InputError as error:
         try:
-            read_samples(name, model.record, model.features, labelled=False)
+            read_samples(name, model.record, model.features, labeled=False)
         except InputError:
             raise error from None
         expected = "a column of labels, as in training"
-        raise FormatError(name, Description("features only"), expected, "Add labels, or use `unlabelled`.") from error
+        raise FormatError(name, Description("features only"), expected, "Add labels, or use `unlabeled`.") from error
 
 
-def _survey_svmlight_like(name: str, model: Trained, labelled: bool) -> tuple[int, Blocks]:
+def _survey_svmlight_like(name: str, model: Trained, labeled: bool) -> tuple[int, Blocks]:
     """Return the number of svmlight samples for a model, and the samples."""
     zero_based, known = model.record.zero_based, model.labels
     n_found, written, n_samples = survey_svmlight(name, zero_based)
@@ -86,9 +84,9 @@ def _survey_svmlight_like(name: str, model: Trained, labelled: bool) -> tuple[in
     def parts() -> Blocks:
         return read_svmlight_blocks(name, model.features, labels, zero_based)
 
-    if n_found > model.features or (labelled and not known.issuperset(labels.values())):
+    if n_found > model.features or (labeled and not known.issuperset(labels.values())):
         # Read the file again to name the line of a feature or the sample of a label.
         for i, label in enumerate((label for _, some in parts() for label in some), 1):
-            if labelled and label not in known:
+            if labeled and label not in known:
                 raise unknown_to(model, f"{name}, sample {i}", label)
-    return n_samples, ((X, y if labelled else None) for X, y in parts())
+    return n_samples, ((X, y if labeled else None) for X, y in parts())

@@ -89,7 +89,7 @@ def may_stand_for(counts: Counter[str], frequent: str, rare: str) -> bool:
     return counts[frequent] >= RARE * counts[rare]
 
 
-def open_labelled(images: str, labels: str | None, skip_bad: bool) -> Photographs:
+def open_labeled(images: str, labels: str | None, skip_bad: bool) -> Photographs:
     """Find images and their labels and read each image once.
 
     Parameters
@@ -139,7 +139,7 @@ def read_table_within(source: FileSource) -> tuple[str, list[ImageAnnotation]]:
     return shown, parse_label_table(source.read(member, MAX_TABLE_BYTES), shown)
 
 
-def open_unlabelled(images: str, skip_bad: bool) -> Photographs:
+def open_unlabeled(images: str, skip_bad: bool) -> Photographs:
     """Find images and read each once; list those of unknown types."""
     files = ImageFiles(images)
     if files.unread:

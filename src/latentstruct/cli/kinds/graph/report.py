@@ -3,11 +3,12 @@
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct import io
 from latentstruct.cli.blocks import describe_confusions
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
@@ -18,9 +19,6 @@ from latentstruct.viz.plots.features import can_write, plot_weights, shorten
 from latentstruct.viz.plots.graphs import plot_graph
 from latentstruct.viz.plots.matrices import plot_matrix
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock, Text
-
-if TYPE_CHECKING:
-    from latentstruct.io import GraphRecord
 
 TOP_WEIGHTS = 20
 HEAT_MAPS = 4
@@ -120,10 +118,10 @@ def _norms(name: str, states: Sequence[str], norms: NDArray[np.float64]) -> Draw
 
 
 @dataclass(frozen=True)
-class _Labelled:
+class _Labeled:
     """A graph with its prediction: the labels shown, the true ones (None if unknown), and which nodes are hidden."""
 
-    record: "GraphRecord"
+    record: "io.GraphRecord"
     labels: list[Any]
     truth: list[Any]
     hidden: list[bool]
@@ -135,7 +133,7 @@ class _Labelled:
         return np.array([not hid and truth is not None and label != truth for label, truth, hid in pairs], dtype=bool)
 
 
-def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examples:
+def examples(model: Trained, records: "list[io.GraphRecord]", source: str) -> Examples:
     """Return predicted labels of graphs, with the states of hidden nodes."""
     estimator, features = model.estimator, model.features
     with named_graphs(source):
@@ -143,7 +141,7 @@ def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examp
         predicted = [labels.tolist() for labels in estimator.predict(X)]
         latents = [found.tolist() for found in estimator.predict_latent(X)] if estimator.task_.latent else predicted
     hidden = estimator.task_.hidden or {}
-    graphs = [_labelled(*one, hidden) for one in zip(records, predicted, latents, strict=True)]
+    graphs = [_labeled(*one, hidden) for one in zip(records, predicted, latents, strict=True)]
     known = np.array([sum(truth is not None for truth in one.truth) for one in graphs])
     wrong = np.array([one.wrong.sum() for one in graphs], dtype=np.float64)
     losses = np.divide(wrong, known, out=np.full(len(graphs), np.nan), where=known > 0)
@@ -158,19 +156,19 @@ def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examp
     )
 
 
-def _labelled(record: "GraphRecord", predicted: list[Any], latents: list[Any], hidden: Any) -> _Labelled:
+def _labeled(record: "io.GraphRecord", predicted: list[Any], latents: list[Any], hidden: Any) -> _Labeled:
     inner = [node.type in hidden for node in record.nodes]
     labels = [f"h{state}" if hid else label for hid, label, state in zip(inner, predicted, latents, strict=True)]
-    return _Labelled(record, labels, [node.label if is_known(node) else None for node in record.nodes], inner)
+    return _Labeled(record, labels, [node.label if is_known(node) else None for node in record.nodes], inner)
 
 
-def _remark(one: _Labelled) -> str:
+def _remark(one: _Labeled) -> str:
     pairs = Counter((one.truth[v], one.labels[v]) for v in np.flatnonzero(one.wrong).tolist())
     nothing = "all known labels correct" if any(truth is not None for truth in one.truth) else "no label is known"
     return f"{len(one.labels)} nodes: {describe_confusions(pairs, 2) or nothing}"
 
 
-def _draw(model: Trained, one: _Labelled, x: Any) -> list[Block]:
+def _draw(model: Trained, one: _Labeled, x: Any) -> list[Block]:
     """Return the drawn graph, or its part with the most errors, and the wrong nodes."""
     n_nodes, pairs = len(one.labels), one.record.pairs()
     shown = np.arange(n_nodes) if n_nodes <= NODES_DRAWN else _part(n_nodes, pairs, one.wrong)
@@ -183,7 +181,7 @@ def _draw(model: Trained, one: _Labelled, x: Any) -> list[Block]:
     return [*blocks, *_node_table(one, confidence)]
 
 
-def _drawing(one: _Labelled, shown: NDArray[np.int64], pairs: NDArray[np.int64]) -> Drawing:
+def _drawing(one: _Labeled, shown: NDArray[np.int64], pairs: NDArray[np.int64]) -> Drawing:
     place = {v: k for k, v in enumerate(shown.tolist())}
     inner = np.array([[place[a], place[b]] for a, b in pairs.tolist() if a in place and b in place], dtype=np.int64)
     labels, truth, hidden = ([values[v] for v in place] for values in (one.labels, one.truth, one.hidden))
@@ -219,7 +217,7 @@ def _part(n_nodes: int, pairs: NDArray[np.int64], wrong: NDArray[np.bool_]) -> N
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _node_table(one: _Labelled, confidence: Any) -> list[Block]:
+def _node_table(one: _Labeled, confidence: Any) -> list[Block]:
     """Return the wrong nodes, the first of them if there are many."""
     wrong = np.flatnonzero(one.wrong).tolist()
     if not wrong:

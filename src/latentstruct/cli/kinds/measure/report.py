@@ -17,7 +17,7 @@ def weight_blocks(model: Trained) -> list[Block]:
     weights, name_of = model.estimator.coef_[: task.n_inputs_], record.feature_name
     facts = FactList(
         [
-            ("trained for", name_measure(record.optimised, task.beta)),
+            ("trained for", name_measure(record.optimized, task.beta)),
             ("positive", shorten(record.positive)),
             (
                 "threshold",

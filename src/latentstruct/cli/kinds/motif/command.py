@@ -1,6 +1,6 @@
 """Models that find a motif in DNA sequences."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -45,7 +45,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
 
     The training error is no estimate of the error on other sequences: use --valid, or evaluate on other data.
 
-    Examples: latentstruct train motif labelled.fa --width 13; latentstruct train motif --positive bound.fa
+    Examples: latentstruct train motif labeled.fa --width 13; latentstruct train motif --positive bound.fa
     --background intergenic.fa.gz --width 17 --strands 2
     """
 
@@ -87,11 +87,11 @@ class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
     the motif, and the weight of the background, are chosen later, so that any motif model can use the folder for
     evaluate and predict.
 
-    With --like MODEL, each sequence must be long enough for the motif of the model. With --unlabelled as well, DATA is
+    With --like MODEL, each sequence must be long enough for the motif of the model. With --unlabeled as well, DATA is
     any FASTA to predict for.
 
     Examples: latentstruct prepare motif --positive bound.fa --background intergenic.fa.gz -o prepared; latentstruct
-    prepare motif genome.fa.gz --like MODEL --unlabelled -o genome
+    prepare motif genome.fa.gz --like MODEL --unlabeled -o genome
     """
 
     files: ClassVar[tuple[str, ...]] = ("data", "positive", "negative", "background")
@@ -102,8 +102,8 @@ class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
 
     def check(self) -> None:
         self.check_files(None)
-        if self.unlabelled and (self.data is None or self.background is not None):
-            raise InputError("unlabelled", True, f"left out with `{'background' if self.data else 'positive'}`")
+        if self.unlabeled and (self.data is None or self.background is not None):
+            raise InputError("unlabeled", True, f"left out with `{'background' if self.data else 'positive'}`")
         super().check()
 
 
@@ -196,6 +196,11 @@ class MotifKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> JudgedSequences:
         return read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
+
+    def choose(self, data: JudgedSequences, rows: Sequence[int]) -> JudgedSequences:
+        split, wanted = len(data.positive), set(rows)
+        kept = [i in wanted for i in range(split + len(data.negative))]
+        return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
     def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites

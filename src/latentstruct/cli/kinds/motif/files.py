@@ -211,9 +211,9 @@ def read_sequences(name: str, width: int, progress: Progress) -> "Sequences":
 
 def read_both(name: str, width: int, progress: Progress) -> "tuple[Sequences, Sequences]":
     """Read sequences with the motif and without it from one file with labels in its headers."""
-    from latentstruct.io.fasta import read_labelled_fasta
+    from latentstruct.io.fasta import read_labeled_fasta
 
-    sequences, labels = read_labelled_fasta(name)
+    sequences, labels = read_labeled_fasta(name)
     checked(sequences, name, width, progress)
     if 1 not in labels:
         raise no_positives(name)

@@ -25,7 +25,7 @@ from latentstruct.cli.prepared import ToPrepare, damaged_data, open_prepared, re
 from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.io import Sequences
-from latentstruct.io.fasta import each_labelled_sequence, each_sequence
+from latentstruct.io.fasta import each_labeled_sequence, each_sequence
 from latentstruct.progress.display import Progress, caught_warnings
 from latentstruct.tasks import Motif
 from latentstruct.tasks.motif.task import LETTERS
@@ -61,7 +61,7 @@ def prepare(options: MotifPrepareOptions, like: Trained | None, progress: Progre
     progress.say(f"read {len(stored.names)} sequences, {reading.n_letters} letters: writing them")
     task = Motif(1, background_order=0)
     task.learn(["A", "A"], [1, -1])
-    counts = {} if options.unlabelled else {f"n_{name}": n for name, n in zip(PARTS, stored.counts, strict=True)}
+    counts = {} if options.unlabeled else {f"n_{name}": n for name, n in zip(PARTS, stored.counts, strict=True)}
     sizes = {**counts, "n_letters": reading.n_letters}
     return ToPrepare(task, stored, sizes, reading.blocks(mixed_kinds(stored.counts)))
 
@@ -90,14 +90,14 @@ class MotifReading:
     n_letters: int = 0
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether it is known which sequences are positive."""
-        return not self.files.unlabelled
+        return not self.files.unlabeled
 
     def sources(self) -> list[Iterator[tuple[str, str]]]:
         """Return names and letters of the sequences of each part."""
         files = self.files
-        if not self.labelled:
+        if not self.labeled:
             return [iter(()), iter(()), _of_file(files.data)]
         background = _of_file(files.background)
         if files.data is None:
@@ -132,14 +132,14 @@ class MotifReading:
     def _check(self, twice: list[str]) -> None:
         """Raise unless there are positive and negative sequences with letters; warn of those that are both."""
         n_positive, *others = map(len, self.names)
-        if self.labelled and not n_positive:
+        if self.labeled and not n_positive:
             raise no_positives(self.files.data)
         if not sum(others):
             raise no_negatives(self.files.data)
         widest, name = self.narrow
         if not widest:
             raise FormatError(f"sequence {name!r}", Description("no letter but N"), "A, C, G or T")
-        if self.labelled:
+        if self.labeled:
             warn_of_twice(twice, n_positive)
 
     def blocks(self, kinds: Any) -> Iterator[tuple[list[str], list[int] | None]]:
@@ -157,10 +157,10 @@ class MotifReading:
             Y.append(1 if kind == POSITIVE else -1)
             n_letters += len(found[1])
             if n_letters >= LETTERS_TOGETHER:
-                yield X, Y if self.labelled else None
+                yield X, Y if self.labeled else None
                 X, Y, n_letters = [], [], 0
         if X:
-            yield X, Y if self.labelled else None
+            yield X, Y if self.labeled else None
 
 
 def _of_file(name: str | None) -> Iterator[tuple[str, str]]:
@@ -168,7 +168,7 @@ def _of_file(name: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _of_label(name: str, wanted: int) -> Iterator[tuple[str, str]]:
-    return ((one.name, one.letters) for one, label in each_labelled_sequence(name) if label == wanted)
+    return ((one.name, one.letters) for one, label in each_labeled_sequence(name) if label == wanted)
 
 
 @dataclass(frozen=True)

@@ -33,17 +33,21 @@ def parse_unknown(text: str | None) -> int | None:
 
 
 @dataclass(frozen=True)
-class LabelledImages:
-    """Images and their label images; `unknown` is the label of unknown pixels, which must occur if `required`."""
+class LabeledImages:
+    """Images and their label images; `unknown` is the label of unknown pixels, which must occur if `required`.
+
+    If some images are `chosen`, `pairs` yields these only.
+    """
 
     images: ImageFiles
     labels: ImageFiles
     colors: bool
     unknown: int
     required: bool = False
+    chosen: list[str] | None = None
 
     @classmethod
-    def open(cls, images: str, labels: str | None, unknown: str | None) -> "LabelledImages":
+    def open(cls, images: str, labels: str | None, unknown: str | None) -> "LabeledImages":
         """Find the files; the first label image decides whether labels are integers or colors."""
         code = parse_unknown(unknown)
         files, truth = open_both(images, labels)
@@ -57,7 +61,7 @@ class LabelledImages:
         return cls(files, truth, colors, code, code >= 0)
 
     @classmethod
-    def open_as(cls, record: SegmentRecord, images: str, labels: str | None) -> "LabelledImages":
+    def open_as(cls, record: SegmentRecord, images: str, labels: str | None) -> "LabeledImages":
         """Find the files of images with labels as those of a model."""
         return cls(*open_both(images, labels), record.colors, record.unknown)
 
@@ -77,7 +81,7 @@ class LabelledImages:
 
     def pairs(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield name, image and labels of each."""
-        for name in self.images:
+        for name in self.images if self.chosen is None else self.chosen:
             yield name, *self.pair(name)
 
 
@@ -143,7 +147,7 @@ class PatchData:
     n_patches: int
 
 
-def read_patches(data: LabelledImages, features: PatchFeatures, progress: Progress) -> PatchData:
+def read_patches(data: LabeledImages, features: PatchFeatures, progress: Progress) -> PatchData:
     """Read images, learn the features of their patches and return them with their labels."""
     Y: list[Any] = []
     found: set[int] = set()
@@ -177,14 +181,14 @@ def read_patches(data: LabelledImages, features: PatchFeatures, progress: Progre
     return PatchData(make_graphs(grids), Y, labels, len(every))
 
 
-def check_unknown(data: LabelledImages, found: set[int]) -> None:
+def check_unknown(data: LabeledImages, found: set[int]) -> None:
     """Raise if the label of unknown pixels does not occur."""
     if data.required and data.unknown not in found:
         expected = f"a label of {data.labels.path} ({list_labels(map(label_name, found))}), or none"
         raise InputError("unknown", label_name(data.unknown), expected)
 
 
-def check_held_out(data: LabelledImages, model: Trained, allow_unknown: bool) -> None:
+def check_held_out(data: LabeledImages, model: Trained, allow_unknown: bool) -> None:
     """Raise unless a model can be evaluated on the data."""
     found: set[int] = set()
     for name, image, labels in data.pairs():
@@ -226,7 +230,7 @@ def predict_pixels(
 
 
 def score_segments(
-    model: Trained, data: LabelledImages, note: Callable[[Any, Any], None] | None = None
+    model: Trained, data: LabeledImages, note: Callable[[Any, Any], None] | None = None
 ) -> dict[str, Any]:
     """Return accuracy and intersection over union of known pixels, overall and per label.
 
@@ -236,7 +240,7 @@ def score_segments(
     truths = dict.fromkeys(model.record.labels, 0)
     guesses, right = dict(truths), dict(truths)
     shares, n_unknown = [], 0
-    predicted = predict_pixels(model, data.images)
+    predicted = predict_pixels(model, data.images, data.chosen)
     for (_, _, truth), (_, _, guess) in zip(data.pairs(), predicted, strict=True):
         counted = truth != data.unknown
         n_unknown += int((~counted).sum())

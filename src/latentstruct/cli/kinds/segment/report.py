@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.cli.blocks import label_table
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.segment.command import KIND, SegmentRecord
-from latentstruct.cli.kinds.segment.files import LabelledImages, predict_pixels, score_segments
+from latentstruct.cli.kinds.segment.files import LabeledImages, predict_pixels, score_segments
 from latentstruct.data.images import Color, label_colors, label_name
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.features import shorten
@@ -84,7 +84,7 @@ class _Noted:
         self.remarks.append("; ".join(shown) or "all known pixels correct")
 
 
-def examples(model: Trained, data: LabelledImages, source: str) -> Examples:
+def examples(model: Trained, data: LabeledImages, source: str) -> Examples:
     """Return predicted labels of images, with the fractions of wrong pixels."""
     noted = _Noted(model.record)
     scores = score_segments(model, data, noted)
@@ -100,7 +100,7 @@ def examples(model: Trained, data: LabelledImages, source: str) -> Examples:
     )
 
 
-def _draw(model: Trained, data: LabelledImages, name: str) -> list[Block]:
+def _draw(model: Trained, data: LabeledImages, name: str) -> list[Block]:
     """Return the image, the predicted and the true labels over it, and a legend."""
     record: SegmentRecord = model.record
     image, truth = data.pair(name)

@@ -10,7 +10,7 @@ N_IMAGES, HEIGHT, WIDTH = 10, 50, 70
 UNKNOWN, GRASS, SKY, HOUSE = range(4)
 NAMES = {GRASS: "grass", SKY: "sky", HOUSE: "house"}
 COLORS = np.array([[0, 0, 0], [70, 130, 60], [130, 170, 220], [165, 85, 70]])
-LABELLED_WITHIN = 4
+LABELED_WITHIN = 4
 """Unlabeled pixels along borders."""
 
 
@@ -51,7 +51,7 @@ def forget(truth: Any, rng: np.random.Generator) -> Any:
     """Return the labels with borders and a fifth of the picture unknown."""
     kept = truth.astype(np.uint8)
     for axis in (0, 1):
-        for shift in range(1, LABELLED_WITHIN):
+        for shift in range(1, LABELED_WITHIN):
             changes = truth != np.roll(truth, shift, axis=axis)
             kept[changes | np.roll(changes, -shift, axis=axis)] = UNKNOWN
     left = int(rng.integers(0, WIDTH * 4 // 5))

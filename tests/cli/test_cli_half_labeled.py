@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from command import fail, run
 from latentstruct import load
-from latentstruct.cli.kinds.chain.files import labelled_runs
+from latentstruct.cli.kinds.chain.files import labeled_runs
 from latentstruct.io import read_conll
 from latentstruct.progress.display import fit_facts
 
@@ -70,7 +70,7 @@ def test_empty_labels_are_unknown_ones(half, tmp_path):
         args = ("--unknown", mark, "--valid", name, "-o", out, "--quiet", "--json")
         results[mark] = json.loads(run("train", "chain", name, *args).stdout)
     assert results[""]["objective"] == results["?"]["objective"]
-    assert results[""]["valid"]["n_unlabelled"] == results["?"]["n_unlabelled"] > 0
+    assert results[""]["valid"]["n_unlabeled"] == results["?"]["n_unlabeled"] > 0
     predicted = run("predict", tmp_path / "model0", data).stdout.splitlines()
     assert predicted[0].split()[1:] == ["_", "D"]
     assert "tokens, not counted" in run("evaluate", tmp_path / "model0", data).stdout
@@ -96,22 +96,22 @@ def test_only_the_named_column_may_be_empty(tmp_path):
 
 def test_training_without_the_unknown_tokens(half, whole, tmp_path):
     args = ("--unknown", "?", "--valid", whole, "--quiet", "--json", "-o", tmp_path / "model")
-    result = json.loads(run("train", "chain", half, "--labelled-only", *args).stdout)
+    result = json.loads(run("train", "chain", half, "--labeled-only", *args).stdout)
     labels = read_conll(half).column(-1)
     assert result["estimator"] == "CRF"
     assert result["n_tokens"] == sum(label != "?" for one in labels for label in one)
     assert result["n_examples"] == sum(len("".join(one).replace("?", " ").split()) for one in labels)
     assert result["certified"]
     assert "?" not in load(tmp_path / "model").task_.labels_.labels
-    assert "--labelled-only must be left out without --unknown" in fail(
-        "train", "chain", half, "--labelled-only", "-o", tmp_path / "model"
+    assert "--labeled-only must be left out without --unknown" in fail(
+        "train", "chain", half, "--labeled-only", "-o", tmp_path / "model"
     )
 
 
 @given(st.lists(st.lists(st.sampled_from([-1, 0, 1]), max_size=6), max_size=4))
 def test_runs_are_the_known_tokens_in_order(Y):
     X = [np.array([(i, t) for t in range(len(y))]).reshape(-1, 2) for i, y in enumerate(Y)]
-    runs, labels = labelled_runs(X, Y)
+    runs, labels = labeled_runs(X, Y)
     expected = [(i, t, label) for i, y in enumerate(Y) for t, label in enumerate(y) if label != -1]
     found = [
         (*map(int, x), label) for run, one in zip(runs, labels, strict=True) for x, label in zip(run, one, strict=True)
@@ -123,9 +123,9 @@ def test_runs_are_the_known_tokens_in_order(Y):
 
 def test_confidence_of_each_label(tagger, whole, tmp_path):
     plain = [line.split() for line in run("predict", tagger, whole).stdout.splitlines()]
-    told = [line.split() for line in run("predict", tagger, whole, "--confidence").stdout.splitlines()]
-    assert [row[:-1] for row in told] == plain
-    values = [float(row[-1]) for row in told if row]
+    reported = [line.split() for line in run("predict", tagger, whole, "--confidence").stdout.splitlines()]
+    assert [row[:-1] for row in reported] == plain
+    values = [float(row[-1]) for row in reported if row]
     assert all(0 < value <= 1 for value in values)
     assert len(set(values)) > 1
     assert "--skip-bad must be left out for a" in fail("predict", tagger, whole, "--confidence", "--skip-bad")
@@ -161,9 +161,9 @@ def test_other_marks_and_missing_columns_are_answered(tagger, whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gap", "told"), [(0.5, "0.5 (certified)"), (3.3, "3.3 (too large to prove anything)"), (float("nan"), "–")]
+    ("gap", "reported"), [(0.5, "0.5 (certified)"), (3.3, "3.3 (too large to prove anything)"), (float("nan"), "–")]
 )
-def test_a_gap_that_proves_nothing(gap, told):
+def test_a_gap_that_proves_nothing(gap, reported):
     result = {
         "relative_gap": gap,
         "certified": True,
@@ -172,10 +172,10 @@ def test_a_gap_that_proves_nothing(gap, told):
         "lower_bound": -4.6,
         "restart_objectives": [],
         "oracle_calls": 1,
-        "stop_reason": "max_rounds",
-        "rounds": 1,
+        "stop_reason": "max_iter",
+        "iterations": 1,
     }
-    assert dict(fit_facts(result))["relative gap"] == told
+    assert dict(fit_facts(result))["relative gap"] == reported
 
 
 def test_sentences_without_a_known_label_are_not_called_right(tmp_path):

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from latentstruct.metrics import chunk_scores
 from latentstruct.tasks.chain.task import UNKNOWN
-from latentstruct_papers import EXPERIMENTS, half_labelled
-from latentstruct_papers.half_labelled import (
+from latentstruct_papers import EXPERIMENTS, half_labeled
+from latentstruct_papers.half_labeled import (
     ESTIMATORS,
     MARGINAL,
     Measured,
@@ -22,7 +22,7 @@ from latentstruct_papers.half_labelled import (
     count,
     fit,
     gain_table,
-    labelled_pieces,
+    labeled_pieces,
     measure,
     predict,
     remove_tags,
@@ -36,7 +36,7 @@ TAGS = ["B-NP", "B-VP", "I-NP", "I-VP", "O"]
 
 
 def make_sentences(seed, n=12, longest=9):
-    """Tags at random, told by noisy indicators as features."""
+    """Random tags with noisy indicators as features."""
     rng = np.random.default_rng(seed)
     Y = [rng.integers(0, len(TAGS), rng.integers(1, longest + 1)) for _ in range(n)]
     X = [sparse.csr_array(np.eye(len(TAGS))[y] + (rng.random((len(y), len(TAGS))) < 0.2)) for y in Y]
@@ -63,7 +63,7 @@ def test_the_share_removed_is_the_one_asked():
 @given(seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0))
 def test_pieces_are_all_that_is_tagged(seed, share):
     half = remove_tags(make_sentences(seed), share, seed)
-    pieces = labelled_pieces(half)
+    pieces = labeled_pieces(half)
     tagged = [(x[[t]].toarray().tobytes(), y[t]) for x, y in zip(*half, strict=True) for t in range(len(y))]
     found = [(x[[t]].toarray().tobytes(), y[t]) for x, y in zip(*pieces, strict=True) for t in range(len(y))]
     assert found == [pair for pair in tagged if pair[1] != UNKNOWN]
@@ -139,10 +139,10 @@ def test_tables_hold_every_method_and_share():
 @needs_data
 def test_a_small_run(tmp_path):
     lines = []
-    findings = half_labelled.run(say=lines.append, sizes=Sizes(40, 30, (0.5,), (0.03, 0.04), 20))
+    findings = half_labeled.run(say=lines.append, sizes=Sizes(40, 30, (0.5,), (0.03, 0.04), 20))
     assert findings.name in EXPERIMENTS
     assert len(lines) == 2 * len(ESTIMATORS)
     assert "The first 40 training sentences only." in findings.differs
     f1 = {row[0]: float(row[2].split(" ")[0]) for row in findings.tables[1].rows}
     assert min(f1.values()) > 30.0
-    assert [path.name for path in findings.save(tmp_path)][:2] == ["half-labelled.json", "half-labelled.txt"]
+    assert [path.name for path in findings.save(tmp_path)][:2] == ["half-labeled.json", "half-labeled.txt"]

@@ -35,8 +35,8 @@ LATENT_TOL = 1e-2
 
 ESTIMATORS: dict[str, Any] = {
     MARGINAL: partial(MarginalSSVM, tol=LATENT_TOL),
-    # With so many weights a bundle of dense planes, to which the default solver turns in the end, takes too long.
-    LATENT: partial(LatentSSVM, solver=CCCP(BlockAscent(max_rounds=50), max_rounds=30), tol=LATENT_TOL),
+    # With this many weights a bundle of dense planes, to which the default solver turns in the end, takes too long.
+    LATENT: partial(LatentSSVM, solver=CCCP(BlockAscent(max_iter=50), max_iter=30), tol=LATENT_TOL),
     HIDDEN: partial(HiddenCRF, tol=LATENT_TOL),
     PIECES_SVM: StructuralSVM,
     PIECES_CRF: CRF,
@@ -46,7 +46,7 @@ ESTIMATORS: dict[str, Any] = {
 LATENT_METHODS, PIECES, TOKENS = (MARGINAL, LATENT, HIDDEN), (PIECES_SVM, PIECES_CRF), (TOKENS_SVM, TOKENS_CRF)
 CONTROLS = (*PIECES, *TOKENS)
 
-# Likelihoods want weaker regularisation than margins.
+# Likelihoods want weaker regularization than margins.
 LIKELIHOODS, LIKELIHOOD_FACTOR = (HIDDEN, PIECES_CRF, TOKENS_CRF), 10.0
 
 CHOSEN_AT = 0.5
@@ -87,7 +87,7 @@ class Measured:
     C: float
     counts: NDArray[np.int64]
     seconds: float
-    rounds: int
+    iterations: int
 
 
 def remove_tags(sentences: Sentences, share: float, seed: int) -> Sentences:
@@ -104,7 +104,7 @@ def remove_tags(sentences: Sentences, share: float, seed: int) -> Sentences:
     )
 
 
-def labelled_pieces(sentences: Sentences) -> Sentences:
+def labeled_pieces(sentences: Sentences) -> Sentences:
     """Return each longest run of tagged tokens as a sequence of its own."""
     pieces = Sentences([], [])
     for x, y in zip(*sentences, strict=True):
@@ -121,10 +121,10 @@ def fit(method: str, C: float, sentences: Sentences, labels: Sequence[str]) -> A
     if method in LATENT_METHODS:
         model = ESTIMATORS[method](Chain(labels=labels), C=C)
         with warnings.catch_warnings():
-            # Rounds of the latent SSVM are limited, which is stated with the findings.
+            # Iterations of the latent SSVM are limited, which is stated with the findings.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(*sentences)
-    pieces = labelled_pieces(sentences)
+    pieces = labeled_pieces(sentences)
     if method in PIECES:
         return ESTIMATORS[method](Chain(labels=labels), C=C).fit(*pieces)
     tags = [tag for y in pieces.Y for tag in y]
@@ -200,7 +200,7 @@ def measure(share: float, method: str, C: float, train: Sentences, test: Sentenc
     began = time.process_time()
     model = fit(method, C, half, labels)
     seconds = time.process_time() - began
-    return Measured(share, method, C, count(test.Y, predict(model, test.X)), seconds, model.n_rounds_)
+    return Measured(share, method, C, count(test.Y, predict(model, test.X)), seconds, model.n_iter_)
 
 
 def score_table(measured: list[Measured], draws: NDArray, value: Callable, title: str) -> Table:
@@ -244,15 +244,15 @@ def gain_table(measured: list[Measured], draws: NDArray) -> Table:
 
 
 def time_table(measured: list[Measured]) -> Table:
-    """Return CPU seconds and rounds of training."""
+    """Return CPU seconds and iterations of training."""
     shares = sorted({m.share for m in measured})
     by = {(m.share, m.method): m for m in measured}
     rows = [
-        [method, *(f"{by[share, method].seconds:.1f} s, {by[share, method].rounds}" for share in shares)]
+        [method, *(f"{by[share, method].seconds:.1f} s, {by[share, method].iterations}" for share in shares)]
         for method in ESTIMATORS
     ]
     columns = ["method", *(f"{100 * share:.0f} % missing" for share in shares)]
-    return Table("Training: CPU seconds and rounds", columns, rows)
+    return Table("Training: CPU seconds and iterations", columns, rows)
 
 
 def curves(measured: list[Measured]) -> "Callable[[Axes], None]":
@@ -322,7 +322,7 @@ def run(
             )
     draws = resample(len(test.X))
     return Findings(
-        name="half-labelled",
+        name="half-labeled",
         title="Chunking with tags removed at random: latent tags against the tagged tokens alone",
         data=f"CoNLL-2000, {len(train.X)} training and {len(test.X)} test sentences, {len(labels)} tags",
         differs=_differences(sizes),
@@ -351,9 +351,9 @@ def _differences(sizes: Sizes) -> list[str]:
         "Pieces: each longest run of tagged tokens is a sequence of its own. Tokens: each tagged token is an example. "
         "Features reach beyond pieces, since the words are all known.",
         f"Methods with latent tags are trained to a relative tolerance of {LATENT_TOL:g}, the others to that of their "
-        "solvers, 0.001; the latent SSVM stops after 30 rounds of CCCP with 50 of block ascent each.",
-        "Tolerances, limits of rounds and the grid of C were set after test figures of smaller runs had been seen, for "
-        "the sake of time and convergence.",
+        "solvers, 0.001; the latent SSVM stops after 30 iterations of CCCP with 50 of block ascent each.",
+        "Tolerances, limits of iterations and the grid of C were set after test figures of smaller runs had been seen "
+        "to save time and to converge.",
         "One draw of removed tags: standard errors are over test sentences, not over draws or training sentences.",
     ]
     whole = sizes.train is None
