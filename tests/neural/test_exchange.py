@@ -38,6 +38,18 @@ def test_round_trip(loss, bias, tmp_path):
     assert other.loss == loss
 
 
+@pytest.mark.parametrize("given", ["BIO", "explicit"])
+def test_rules_are_kept(given):
+    labels = ["B-A", "I-A", "O"]
+    head = ChainLoss(3, rules=tagging_rules(labels))
+    model = to_chain_model(torch.nn.Linear(4, 3), head, labels)
+    if given == "BIO":
+        model.task_.set_params(rules="BIO")
+    _, other = from_chain_model(model)
+    for name in ("transitions", "start", "end"):
+        assert torch.equal(getattr(other, f"forbidden_{name}"), getattr(head, f"forbidden_{name}"))
+
+
 def test_models_of_the_library_as_layers():
     rng = np.random.default_rng(0)
     Y = [rng.integers(3, size=5) for _ in range(20)]
