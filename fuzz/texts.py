@@ -41,6 +41,10 @@ DIVERSITY = (
     b'{"query": "392", "documents": [{"id": "d1", "text": "Robots in space", "title": "Robots", "subtopics": ["a"]}, '
     b'{"id": "d2", "words": ["robot", "surgery"], "subtopics": ["b", 3]}]}\n{"documents": [{"text": "x"}]}\n'
 )
+PROGRAMS = (
+    b'{"variables": {"a": {"features": {"f": 1.5}, "value": 1}, "b": {"upper": 3, "integer": false}}, '
+    b'"constraints": [{"terms": {"a": 1, "b": -1}, "lower": 0, "name": "c"}]}\n'
+)
 MEME = (
     b"MEME version 4\n\nALPHABET= ACGT\n\nstrands: + -\n\nBackground letter frequencies\nA 0.3 C 0.2 G 0.2 T 0.3\n\n"
     b"MOTIF m1\nletter-probability matrix: alength= 4 w= 2 nsites= 20 E= 0\n0.1 0.2 0.3 0.4\n0.25 0.25 0.25 0.25\n"
@@ -171,6 +175,12 @@ READERS = (
     ),
     Reader(
         "diversity", lambda: [DIVERSITY], through_file("a.jsonl", formats.read_diversity), (b"[[", b'"documents": [')
+    ),
+    Reader(
+        "programs",
+        lambda: [PROGRAMS],
+        through_file("a.jsonl", formats.read_programs),
+        (b'"terms": {', b"1e999"),
     ),
     Reader("meme", lambda: [MEME], through_file("a.meme", formats.read_meme), (b"MOTIF x\n", b"w= ", b"alength= 4")),
     Reader("matrix", lambda: [MATRIX], through_file("a.mat", formats.read_ncbi_matrix), (b" A ", b"#", b"\nC 1 2 3")),

@@ -27,7 +27,7 @@ from pictures import encode
 NAMES = [*KINDS, "infer"]
 FILES = (
     "chain.txt segments.jsonl classes.csv motif.fa coreference.conll rank.txt segment.zip detect.zip graph.jsonl "
-    "measure.csv align.fa parse.mrg diverse.jsonl cluster.csv infer.uai"
+    "measure.csv align.fa parse.mrg diverse.jsonl cluster.csv program.jsonl infer.uai"
 )
 PIXELS = np.zeros((24, 30, 3), np.uint8)
 

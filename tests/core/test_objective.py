@@ -21,11 +21,9 @@ def problem(n=12):
 
 def test_calls_of_a_smoothed_objective_are_counted():
     objective, w = problem()
-    counted = objective.counted()
-    counted.smoothed(0.5).value(w)
-    counted.value(w)
-    assert counted.plus.tally.calls == 2 * objective.n_examples
-    assert objective.smoothed(0.5).plus.tally is None
+    objective.smoothed(0.5).value(w)
+    objective.value(w)
+    assert objective.plus.tally.calls == 2 * objective.n_examples
 
 
 def test_features_of_known_outputs_are_computed_once():

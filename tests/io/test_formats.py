@@ -144,8 +144,10 @@ def test_damaged_compression(tmp_path, reader):
     corrupt = whole[:100] + bytes(255 - b for b in whole[100:200]) + whole[200:]
     for data in (whole[:-2000], whole[:5], whole[:-3], b"1 1:1\n", corrupt):
         path = spell(data, tmp_path, "data.gz")
-        with raises(expected="a complete gzip file", error=FormatError) as caught:
+        # A table may already lack commas in the lines before the damage.
+        with raises(str(path), error=FormatError) as caught:
             reader(path)
+        assert caught.value.expected.startswith(("a complete gzip file", "at least one feature and the label"))
         assert caught.value.line >= 1
     path = spell(whole[:5], tmp_path, "data.gz")
     with raises(expected="a complete gzip file", line=1, error=FormatError):

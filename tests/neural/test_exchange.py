@@ -38,6 +38,18 @@ def test_round_trip(loss, bias, tmp_path):
     assert other.loss == loss
 
 
+@pytest.mark.parametrize("given", ["BIO", "explicit"])
+def test_rules_are_kept(given):
+    labels = ["B-A", "I-A", "O"]
+    head = ChainLoss(3, rules=tagging_rules(labels))
+    model = to_chain_model(torch.nn.Linear(4, 3), head, labels)
+    if given == "BIO":
+        model.task_.set_params(rules="BIO")
+    _, other = from_chain_model(model)
+    for name in ("transitions", "start", "end"):
+        assert torch.equal(getattr(other, f"forbidden_{name}"), getattr(head, f"forbidden_{name}"))
+
+
 def test_models_of_the_library_as_layers():
     rng = np.random.default_rng(0)
     Y = [rng.integers(3, size=5) for _ in range(20)]
@@ -50,14 +62,24 @@ def test_models_of_the_library_as_layers():
     assert (head.start_transitions == 0).all()
 
 
+def test_rules_are_exchanged(tmp_path):
+    labels = ["O", "B-A", "I-A"]
+    linear, _ = trained_parts()
+    head = ChainLoss(3, rules=tagging_rules(labels))
+    to_chain_model(linear, head, labels).save(tmp_path / "model")
+    again, other = from_chain_model(latentstruct.load(tmp_path / "model"))
+    emissions = torch.randn(20, 6, 3)
+    assert torch.equal(other.decode(emissions.double()), head.decode(emissions))
+    torch.testing.assert_close(other.scores(), head.double().scores())
+    assert again.bias is not None
+
+
 def test_bad_exchange():
     linear, head = trained_parts()
     with raises("linear", got="4 outputs"):
         to_chain_model(torch.nn.Linear(2, 4), head)
     with raises("labels", expected="3 different"):
         to_chain_model(linear, head, ["a", "a", "b"])
-    with raises("head", got="rules"):
-        to_chain_model(linear, ChainLoss(3, rules=tagging_rules(["O", "B-A", "I-A"])))
     with raises("model"):
         from_chain_model(StructuralSVM(Chain()))
 

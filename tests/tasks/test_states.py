@@ -522,7 +522,7 @@ def test_weights_of_a_path_are_one_per_group():
         groupnorm_path(LatentSSVM(task, regularizer=GroupNorm(weights=np.ones(5))), X, Y)
     with raises("weights", expected="above 0"):
         groupnorm_path(LatentSSVM(task, regularizer=GroupNorm(weights=np.zeros(6))), X, Y)
-    with raises("groups", got="'angles'", expected="'states' or 'shared_states'"):
+    with raises("groups", got="'angles'", expected="'states', 'shared_states', an array of shape (d,)"):
         groupnorm_path(LatentSSVM(task, regularizer=GroupNorm("angles")), X, Y)
     with raises("estimator", expected="a LatentSSVM"):
         groupnorm_path(task, X, Y)

@@ -10,6 +10,7 @@ from torch import nn
 from latentstruct.core.protocols import Result
 from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import Description, InputError
+from latentstruct.tasks.chain.rules import TransitionRules, tagging_rules
 from latentstruct.tasks.chain.task import Chain
 from latentstruct.torch.chain import ChainLoss
 
@@ -22,7 +23,7 @@ def to_chain_model(linear: nn.Linear, head: ChainLoss, labels: Sequence[Hashable
     linear : torch.nn.Linear
         The layer that computes emissions from features, the inputs of the model.
     head : ChainLoss
-        The trained loss, without rules.
+        The trained loss.
     labels : sequence of hashable, optional
         The labels in the order of their numbers, by default 0, 1, ….
 
@@ -51,9 +52,11 @@ def to_chain_model(linear: nn.Linear, head: ChainLoss, labels: Sequence[Hashable
         raise InputError("linear", Description(f"{linear.out_features} outputs"), f"a layer with {n} outputs")
     if len(names) != n or len(set(names)) != n:
         raise InputError("labels", labels, f"{n} different labels")
-    if head.forbidden_transitions is not None:
-        raise InputError("head", Description("one with rules"), "a ChainLoss without rules, which models do not have")
-    task = Chain(names, start=True, end=True, bias=linear.bias is not None)
+    forbidden = head.forbidden_transitions, head.forbidden_start, head.forbidden_end
+    rules = None
+    if forbidden[0] is not None:
+        rules = TransitionRules(*((~one).cpu().numpy() for one in forbidden))  # type: ignore[operator]
+    task = Chain(names, start=True, end=True, bias=linear.bias is not None, rules=rules)
     task.restore({"labels": names, "n_inputs": linear.in_features})
     blocks = [linear.weight.T, head.transitions, head.start_transitions, head.end_transitions]
     if linear.bias is not None:
@@ -61,8 +64,8 @@ def to_chain_model(linear: nn.Linear, head: ChainLoss, labels: Sequence[Hashable
     w = np.concatenate([block.detach().cpu().double().numpy().ravel() for block in blocks])
     if not np.isfinite(w).all():
         raise InputError("linear", Description("NaN or infinite weights"), "finite weights")
-    model = (CRF if head.loss == "crf" else StructuralSVM)(task)
-    model.task_ = task
+    model = (CRF if head.loss == "crf" else StructuralSVM)(task, C=1.0)
+    model.task_, model.C_ = task, 1.0
     model._store_result(Result(w, np.nan, np.nan, 0, 0, "imported", False, []))
     return model
 
@@ -91,7 +94,8 @@ def from_chain_model(model: Any) -> tuple[nn.Linear, ChainLoss]:
         raise InputError("model", model, "a fitted model with the task Chain")
     n, w = len(task.labels_), torch.from_numpy(np.array(model.coef_, dtype=np.float64))
     linear = nn.Linear(task.n_inputs_, n, bias=task.bias, dtype=torch.float64)
-    head = ChainLoss(n, "crf" if isinstance(model, CRF) else "hinge").double()
+    rules = tagging_rules(task.labels_.labels, task.rules) if isinstance(task.rules, str) else task.rules
+    head = ChainLoss(n, "crf" if isinstance(model, CRF) else "hinge", rules=rules).double()
 
     def block(start: int, wanted: bool = True) -> torch.Tensor:
         return w[start : start + n] if wanted else torch.zeros(n, dtype=torch.float64)

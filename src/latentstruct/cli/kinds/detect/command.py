@@ -142,7 +142,9 @@ class DetectKind(KindSpec):
         ("0/1 loss", "{zero_one:.4f} (label wrong, or another candidate better)"),
         ("overlap loss", "{overlap:.4f} (1 if the label is wrong)"),
     )
+    headline = (("label accuracy", "accuracy"), ("CorLoc", "corloc"))
     main = ("accuracy",)
+    per_example = ("names", "labels", "boxes", "described")
     tables = ()
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
@@ -242,10 +244,8 @@ class DetectKind(KindSpec):
             print_table("confusion matrix", ("true / predicted", *names), counts)
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
-        facts = [("label accuracy", show_percent(scores["accuracy"]))]
-        if not scores["n_with_boxes"]:
-            return facts
-        return [*facts, ("CorLoc", show_percent(scores["corloc"])), ("central box", describe_middle(scores))]
+        facts = super().summarize(scores)
+        return [*facts, ("central box", describe_middle(scores))] if scores["n_with_boxes"] else facts
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         record, loss = model.record, model.estimator.task_.latent_loss

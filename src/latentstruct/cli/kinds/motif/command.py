@@ -1,7 +1,7 @@
 """Models that find motifs in DNA sequences."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -350,6 +350,11 @@ class MotifKind(KindSpec):
             judged = read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
         say_warnings(warned)
         return judged
+
+    def choose(self, data: JudgedSequences, rows: Sequence[int]) -> JudgedSequences:
+        split, wanted = len(data.positive), set(rows)
+        kept = [i in wanted for i in range(split + len(data.negative))]
+        return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
     def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites

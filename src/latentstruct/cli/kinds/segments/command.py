@@ -89,6 +89,7 @@ class SegmentsKind(KindSpec):
     options = SegmentsOptions
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
+    per_example = ("tokens", "spans")
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
         ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
