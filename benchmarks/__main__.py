@@ -13,6 +13,7 @@ from benchmarks.page import PAGE, keep_results
 from latentstruct.exceptions import InputError
 
 SUITES = (
+    "auto_c",
     "digits",
     "letters",
     "convergence",
@@ -31,6 +32,7 @@ SUITES = (
     "cold",
     "threads",
     "peers",
+    "neural",
     "sweeps",
     "memory_curves",
     "larger_than_memory",

@@ -7,7 +7,7 @@
 // with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
 // position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has its own tables, made from the
 // reversed and complemented matrix; all else is the same.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/pair.h>
@@ -21,9 +21,6 @@ using namespace latentstruct;
 namespace {
 
 using Letters = In<std::uint8_t, 1>;
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Values = Out<double, 1>;
 using Scores = std::vector<double>;
 
 constexpr std::uint8_t UNKNOWN = 4;
@@ -35,18 +32,13 @@ struct Layout {
   const Index *offsets, *runs, *first, *stop, *windows;
   Index longest_run, longest_sequence;
 
-  static Layout read(nb::handle source) {
-    const auto bases = array<Letters>(source, "bases"), quads = array<Letters>(source, "quads");
-    const auto contexts = array<In<std::uint16_t, 1>>(source, "contexts");
-    const auto field = [&](const char *name) { return array<Indices>(source, name); };
-    const auto offsets = field("offsets"), runs = field("runs"), first = field("first"), stop = field("stop");
-    const auto windows = field("windows"), most = field("most");
-    require_length(bases.shape(0), quads, contexts);
-    require_length(offsets.shape(0), runs, windows);
-    require_length(first.shape(0), stop);
-    require_length(2, most);
-    return {bases.data(), quads.data(), contexts.data(), offsets.data(), runs.data(),
-            first.data(), stop.data(),  windows.data(),  most(0),        most(1)};
+  static Layout read(const Fields &fields) {
+    Index n = -1, size = -1, n_runs = -1;
+    const auto *bases = fields.get<const std::uint8_t>("bases", &size), *quads = fields.get<const std::uint8_t>("quads", &size);
+    const auto *contexts = fields.get<const std::uint16_t>("contexts", &size);
+    const auto *most = fields.indices("most", 2);
+    return {bases, quads, contexts, fields.indices("offsets", &n), fields.indices("runs", &n), fields.indices("first", &n_runs),
+            fields.indices("stop", &n_runs), fields.indices("windows", &n), most[0], most[1]};
   }
 
   LATENTSTRUCT_INLINE Index count(Index example) const { return windows[example + 1] - windows[example]; }
@@ -70,13 +62,13 @@ struct Tables {
   std::size_t folds, states;
   bool both;
 
-  static Tables read(nb::handle source) {
-    const auto forward = array<In<double, 2>>(source, "forward"), reverse = array<In<double, 2>>(source, "reverse");
-    const auto background = array<Vector>(source, "background");
-    require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
-    const bool both = reverse.shape(0) > 0;
-    require(!both || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
-    return {forward.data(), reverse.data(), background.data(), forward.shape(0), background.shape(0) - 1, both};
+  static Tables read(const Fields &fields) {
+    Index folds = -1, reverse_folds = -1, states = -1;
+    const auto *forward = fields.get<const double>("forward", &folds, 256);
+    const auto *reverse = fields.get<const double>("reverse", &reverse_folds, 256);
+    const auto *background = fields.get<const double>("background", Length(&states, 1));
+    require(reverse_folds == 0 || reverse_folds == folds, "both strands must have as many tables");
+    return {forward, reverse, background, static_cast<std::size_t>(folds), static_cast<std::size_t>(states), reverse_folds > 0};
   }
 };
 
@@ -209,58 +201,54 @@ void number_letters(Letters bases, Indices offsets, Index order, Out<std::uint8_
   }
 }
 
-// Tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4).
-nb::ndarray<nb::numpy, double> fold_matrix(In<double, 2> matrix) {
-  require(matrix.shape(1) == 4, "matrix must have 4 columns");
-  const std::size_t folds = (matrix.shape(0) + 3) / 4;
-  auto *tables = new double[256 * folds]();
-  for (std::size_t j = 0; j < matrix.shape(0); ++j)
+// Add a matrix (l, 4) to tables (⌈l/4⌉, 256) of four letters at a time.
+LATENTSTRUCT_INLINE void fold(const double *matrix, Index width, double *tables) {
+  for (Index j = 0; j < width; ++j)
     for (std::size_t code = 0; code < 256; ++code)
-      tables[256 * (j / 4) + code] += matrix(j, code >> (6 - 2 * (j % 4)) & 3);
-  return owned(tables, {folds, 256});
+      tables[256 * (j / 4) + code] += matrix[4 * j + (code >> (6 - 2 * (j % 4)) & 3)];
 }
 
-LATENTSTRUCT_CLONES void find_best(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                   std::size_t n, double *values, Index *starts, Index *strands) {
-  Scanner scanner(layout, tables, width);
-  for (std::size_t k = 0; k < n; ++k) values[k] = scanner.best(rows[k], starts[k], strands[k]);
+// Tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4).
+New<double> fold_matrix(In<double, 2> matrix) {
+  require(matrix.shape(1) == 4, "matrix must have 4 columns");
+  const std::size_t width = matrix.shape(0), folds = (width + 3) / 4;
+  New<double> made{std::make_unique<double[]>(256 * folds), {folds, 256}};
+  fold(matrix.data(), width, made.data.get());
+  return made;
 }
 
-void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Out<Index, 1> starts,
-                  Out<Index, 1> strands) {
+// Find the highest window of each row.
+LATENTSTRUCT_CLONES void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Numbers starts,
+                                      Numbers strands) {
   require_length(rows.shape(0), values, starts, strands);
-  find_best(layout, tables, width, rows.data(), rows.shape(0), values.data(), starts.data(), strands.data());
+  Scanner scanner(layout, tables, width);
+  for (std::size_t k = 0; k < rows.shape(0); ++k) values(k) = scanner.best(rows(k), starts(k), strands(k));
 }
 
-LATENTSTRUCT_CLONES void find_pooled(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                     std::size_t n, double temperature, double order, double *values) {
-  Scanner scanner(layout, tables, width, true);
-  for (std::size_t k = 0; k < n; ++k) values[k] = scanner.pool_windows(rows[k], temperature, order);
-}
-
-void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order,
-                    Values values) {
+// Pool the windows of each row.
+LATENTSTRUCT_CLONES void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order,
+                                        Values values) {
   require_length(rows.shape(0), values);
-  find_pooled(layout, tables, width, rows.data(), rows.shape(0), temperature, order, values.data());
+  Scanner scanner(layout, tables, width, true);
+  for (std::size_t k = 0; k < rows.shape(0); ++k) values(k) = scanner.pool_windows(rows(k), temperature, order);
 }
 
 // The scores (strands, windows) of one example; the windows' flat starts are left in `starts`.
-nb::ndarray<nb::numpy, double> all_scores(Layout layout, Tables tables, Index width, Index example,
-                                          Out<Index, 1> starts) {
+New<double> all_scores(Layout layout, Tables tables, Index width, Index example, Numbers starts) {
   require_length(layout.count(example), starts);
   Scanner scanner(layout, tables, width);
   scanner.scan(example);
   for (Index t = 0; t < scanner.count; ++t) starts(t) = layout.start(example, t);
-  auto *found = new double[scanner.size];
-  std::copy_n(scanner.scores.data(), scanner.size, found);
-  return owned(found, {tables.both ? 2U : 1U, static_cast<std::size_t>(scanner.count)});
+  New<double> found{std::make_unique<double[]>(scanner.size), {tables.both ? 2U : 1U, static_cast<std::size_t>(scanner.count)}};
+  std::copy_n(scanner.scores.data(), scanner.size, found.data.get());
+  return found;
 }
 
 // Write the features of one window a plane times a factor, equal columns merged; a factor of 0 gives no atoms.
 //
 // Weight 4j + a belongs to letter a at position j, weight 4l + m to background (o+1)-mer m; there are `states` of these.
 Index window_atoms(Layout layout, Index width, Index states, Indices starts, Indices strands, Vector factors,
-                   Out<Index, 1> pointers, Out<std::int32_t, 1> column, Values value) {
+                   Numbers pointers, Out<std::int32_t, 1> column, Values value) {
   require_length(starts.shape(0), strands, factors);
   require_length(starts.shape(0) + 1, pointers);
   Index needed = 0, end = 0;
@@ -291,112 +279,92 @@ Index window_atoms(Layout layout, Index width, Index states, Indices starts, Ind
   return end;
 }
 
-LATENTSTRUCT_CLONES void find_best_labels(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                          std::size_t n, const double *bonus, double temperature, double *values,
-                                          double *positive, Index *starts, Index *strands) {
+// Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`.
+LATENTSTRUCT_CLONES void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                                           double temperature, Values values, Values positive, Numbers starts, Numbers strands) {
+  require_length(rows.shape(0), bonus, values, positive, starts, strands);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
   Scanner scanner(layout, tables, width);
-  for (std::size_t k = 0; k < n; ++k) {
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
     double score = -INFINITE;
-    starts[k] = 0;
-    strands[k] = 1;
-    if (bonus[2 * k + 1] > -INFINITE) score = scanner.best(rows[k], starts[k], strands[k]);
-    values[k] = pool_classes(bonus[2 * k], bonus[2 * k + 1] + score, temperature, positive[k]);
+    starts(k) = 0, strands(k) = 1;
+    if (bonus(k, 1) > -INFINITE) score = scanner.best(rows(k), starts(k), strands(k));
+    values(k) = pool_classes(bonus(k, 0), bonus(k, 1) + score, temperature, positive(k));
   }
 }
 
-// Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`.
-void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus, double temperature,
-                       Values values, Values positive, Out<Index, 1> starts, Out<Index, 1> strands) {
-  require_length(rows.shape(0), bonus, values, positive, starts, strands);
-  require(bonus.shape(1) == 2, "bonus must have 2 columns");
-  find_best_labels(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperature, values.data(),
-                   positive.data(), starts.data(), strands.data());
-}
-
-// Pool windows and labels of each row; visit(k, scanner) is called where the positive label has a share.
+// Pool windows and labels of each row; visit(k) is called after each.
 template <typename Visit>
-LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Index *rows, std::size_t n, const double *bonus,
-                      std::pair<double, double> temperatures, double order, double *values, double *positive,
-                      Visit visit) {
-  for (std::size_t k = 0; k < n; ++k, bonus += 2) {
-    values[k] = bonus[0];
-    positive[k] = 0.0;
-    if (bonus[1] != -INFINITE) {
-      const double pooled = scanner.pool_windows(rows[k], temperatures.second, order);
-      values[k] = pool_classes(bonus[0], bonus[1] + pooled, temperatures.first, positive[k]);
+LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Indices &rows, const In<double, 2> &bonus,
+                                   std::pair<double, double> temperatures, double order, const Values &values,
+                                   const Values &positive, Visit visit) {
+  require_length(rows.shape(0), bonus, values, positive);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    values(k) = bonus(k, 0);
+    positive(k) = 0.0;
+    if (bonus(k, 1) != -INFINITE) {
+      const double pooled = scanner.pool_windows(rows(k), temperatures.second, order);
+      values(k) = pool_classes(bonus(k, 0), bonus(k, 1) + pooled, temperatures.first, positive(k));
     }
     visit(k);
   }
-}
-
-LATENTSTRUCT_CLONES void add_soft(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                  std::size_t n, const double *bonus, std::pair<double, double> temperatures,
-                                  const double *factors, double *values, double *positive, double *expected) {
-  Scanner scanner(layout, tables, width);
-  pool_rows(scanner, rows, n, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
-    const double factor = factors[k] * positive[k];
-    if (factor != 0.0) scanner.add_expected(rows[k], factor, expected);
-  });
 }
 
 // Pool windows and labels of each row and add factors[k] times its expected features to `expected`.
 //
 // `bonus` (k, 2) is added to the scores of the negative and of the positive label, `temperatures` are (ε_y, ε_h);
 // `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects all that is not a feature.
-void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
-                Values expected) {
-  require_length(rows.shape(0), bonus, factors, values, positive);
+LATENTSTRUCT_CLONES void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                                    std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
+                                    Values expected) {
+  require_length(rows.shape(0), factors);
   require_length(4 * width + tables.states + 1, expected);
-  require(bonus.shape(1) == 2, "bonus must have 2 columns");
-  add_soft(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperatures, factors.data(), values.data(),
-           positive.data(), expected.data());
-}
-
-LATENTSTRUCT_CLONES Index write_soft(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                     std::size_t n, const double *bonus, std::pair<double, double> temperatures,
-                                     double order, double *values, double *positive, Index *pointers,
-                                     std::int32_t *column, double *value, Index most) {
-  const std::size_t features = 4 * width + tables.states;
-  Scores expected(features + 1);
-  Scanner scanner(layout, tables, width, order > 0.0);
-  Index end = 0;
-  pool_rows(scanner, rows, n, bonus, temperatures, order, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
-    pointers[k] = end;
-    if (positive[k] == 0.0) return;
-    scanner.add_expected(rows[k], positive[k], expected.data());
-    for (std::size_t f = 0; f < features; ++f) {
-      if (expected[f] == 0.0) continue;
-      require(end < most, "column and value are too short");
-      column[end] = static_cast<std::int32_t>(f);
-      value[end++] = expected[f];
-    }
-    std::fill(expected.begin(), expected.end(), 0.0);
+  Scanner scanner(layout, tables, width);
+  pool_rows(scanner, rows, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
+    const double factor = factors(k) * positive(k);
+    if (factor != 0.0) scanner.add_expected(rows(k), factor, expected.data());
   });
-  pointers[n] = end;
-  return end;
 }
 
 // Pool windows and labels of each row and write its expected features as atoms; the result is how many there are.
 //
 // Windows are pooled by Rényi entropy if `order` is above 0, at ε_h otherwise.
-Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                 std::pair<double, double> temperatures, double order, Values values, Values positive,
-                 Out<Index, 1> pointers, Out<std::int32_t, 1> column, Values value) {
-  require_length(rows.shape(0), bonus, values, positive);
+LATENTSTRUCT_CLONES Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                                     std::pair<double, double> temperatures, double order, Values values, Values positive,
+                                     Numbers pointers, Out<std::int32_t, 1> column, Values value) {
   require_length(rows.shape(0) + 1, pointers);
   require_length(column.shape(0), value);
-  require(bonus.shape(1) == 2, "bonus must have 2 columns");
-  return write_soft(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperatures, order,
-                    values.data(), positive.data(), pointers.data(), column.data(), value.data(), value.shape(0));
+  const std::size_t features = 4 * width + tables.states;
+  Scores expected(features + 1);
+  Scanner scanner(layout, tables, width, order > 0.0);
+  std::size_t end = 0;
+  pool_rows(scanner, rows, bonus, temperatures, order, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
+    pointers(k) = static_cast<Index>(end);
+    if (positive(k) == 0.0) return;
+    scanner.add_expected(rows(k), positive(k), expected.data());
+    for (std::size_t f = 0; f < features; ++f) {
+      if (expected[f] == 0.0) continue;
+      require(end < column.shape(0), "column and value are too short");
+      column(end) = static_cast<std::int32_t>(f);
+      value(end++) = expected[f];
+    }
+    std::fill(expected.begin(), expected.end(), 0.0);
+  });
+  pointers(rows.shape(0)) = static_cast<Index>(end);
+  return static_cast<Index>(end);
 }
 
-LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                      std::size_t n, Index margin, double *counts) {
+// Add the expected letters around each row's window to `counts` (l + 2·margin, 4); the result is Σ_k ln Σ_h exp(score).
+//
+// Line margin + j belongs to position j of the window, read on the window's strand.
+LATENTSTRUCT_CLONES double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Index margin, Out<double, 2> counts) {
+  require_length(width + 2 * margin, counts);
+  require(counts.shape(1) == 4, "counts must have 4 columns");
   Scanner scanner(layout, tables, width);
   double total = 0.0;
-  for (std::size_t k = 0; k < n; ++k) {
-    const Index example = rows[k], low = layout.offsets[example], high = layout.offsets[example + 1];
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    const Index example = rows(k), low = layout.offsets[example], high = layout.offsets[example + 1];
     total += scanner.pool_windows(example, 1.0, 0.0);
     for (Index t = 0; t < scanner.size; ++t) {
       const double share = scanner.shares[t];
@@ -407,20 +375,11 @@ LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables
       for (Index j = -margin; j < width + margin; ++j) {
         const Index i = forward ? start + j : start + width - 1 - j;
         if (i < low || i >= high || layout.bases[i] >= UNKNOWN) continue;
-        counts[4 * (margin + j) + (forward ? layout.bases[i] : 3 - layout.bases[i])] += share;
+        counts(margin + j, forward ? layout.bases[i] : 3 - layout.bases[i]) += share;
       }
     }
   }
   return total;
-}
-
-// Add the expected letters around each row's window to `counts` (l + 2·margin, 4); the result is Σ_k ln Σ_h exp(score).
-//
-// Line margin + j belongs to position j of the window, read on the window's strand.
-double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Index margin, Out<double, 2> counts) {
-  require_length(width + 2 * margin, counts);
-  require(counts.shape(1) == 4, "counts must have 4 columns");
-  return add_flanks(layout, tables, width, rows.data(), rows.shape(0), margin, counts.data());
 }
 
 // Count the words of one sequence, see `word_counts`; `seen` has the last sequence with each word.
@@ -449,7 +408,7 @@ void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index leng
 // Count the words of a length: all of them, or each once per sequence; with `both`, also reverse complements.
 //
 // A word and its reverse complement are counted at the smaller of their two numbers.
-void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Out<Index, 1> counts) {
+void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Numbers counts) {
   require_length(std::size_t(1) << (2 * length), counts);
   std::vector<Index> seen(once ? counts.shape(0) : 0, -1);
   const auto count = both ? (once ? count_words<true, true> : count_words<true, false>)
@@ -475,55 +434,44 @@ LATENTSTRUCT_INLINE Index draw(const double *scores, Index size, double uniform,
   return size - 1;
 }
 
-LATENTSTRUCT_CLONES double sweep(const Layout &layout, const double *background, Index width, bool both,
-                                 const Index *rows, std::size_t n, const double *pseudo, const double *uniforms,
-                                 Index *starts, Index *strands, double *counts) {
-  const std::size_t folds = (width + 3) / 4;
-  // Both strands' tables of four letters at a time, filled from a new matrix for each row.
-  Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width), mirrored(4 * width);
-  const Tables tables{forward.data(), reverse.data(), background, folds, 0, both};
-  Scanner scanner(layout, tables, width);
-  const auto fold = [&](const Scores &from, Scores &into) __attribute__((always_inline)) {
-    std::fill(into.begin(), into.end(), 0.0);
-    for (Index j = 0; j < width; ++j)
-      for (std::size_t code = 0; code < 256; ++code)
-        into[256 * (j / 4) + code] += from[4 * j + (code >> (6 - 2 * (j % 4)) & 3)];
-  };
-  double total = 0.0;
-  for (std::size_t k = 0; k < n; ++k) {
-    change_counts(layout, width, starts[k], strands[k], -1.0, counts);
-    for (Index j = 0; j < width; ++j) {
-      double size = 0.0;
-      for (Index a = 0; a < 4; ++a) size += counts[4 * j + a] + pseudo[a];
-      for (Index a = 0; a < 4; ++a) matrix[4 * j + a] = log_of((counts[4 * j + a] + pseudo[a]) / size);
-    }
-    fold(matrix, forward);
-    if (both) {
-      std::reverse_copy(matrix.begin(), matrix.end(), mirrored.begin());
-      fold(mirrored, reverse);
-    }
-    scanner.scan(rows[k]);
-    const Index drawn = draw(scanner.scores.data(), scanner.size, uniforms[k], scanner.shares.data());
-    total += scanner.scores[drawn];
-    strands[k] = scanner.strand(drawn);
-    starts[k] = scanner.start(rows[k], drawn);
-    change_counts(layout, width, starts[k], strands[k], 1.0, counts);
-  }
-  return total;
-}
-
 // Draw each row's window from its posterior given the windows of all others; the result is Σ_k score.
 //
 // `counts` (l, 4) are the letters of all present windows and follow them; `pseudo` (4,) is added to each position;
 // `uniforms` (k,) are the random numbers. The scores summed are those at the time of drawing.
-double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo,
-                   Vector uniforms, Out<Index, 1> starts, Out<Index, 1> strands, Out<double, 2> counts) {
+LATENTSTRUCT_CLONES double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo,
+                                       Vector uniforms, Numbers starts, Numbers strands, Out<double, 2> counts) {
   require_length(rows.shape(0), uniforms, starts, strands);
   require_length(width, counts);
   require_length(4, pseudo);
   require(counts.shape(1) == 4, "counts must have 4 columns");
-  return sweep(layout, background.data(), width, both, rows.data(), rows.shape(0), pseudo.data(), uniforms.data(),
-               starts.data(), strands.data(), counts.data());
+  const std::size_t folds = (width + 3) / 4;
+  // Both strands' tables of four letters at a time, filled from a new matrix for each row.
+  Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width);
+  const Tables tables{forward.data(), reverse.data(), background.data(), folds, 0, both};
+  Scanner scanner(layout, tables, width);
+  double total = 0.0;
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    change_counts(layout, width, starts(k), strands(k), -1.0, counts.data());
+    for (Index j = 0; j < width; ++j) {
+      double size = 0.0;
+      for (Index a = 0; a < 4; ++a) size += counts(j, a) + pseudo(a);
+      for (Index a = 0; a < 4; ++a) matrix[4 * j + a] = log_of((counts(j, a) + pseudo(a)) / size);
+    }
+    std::fill(forward.begin(), forward.end(), 0.0);
+    fold(matrix.data(), width, forward.data());
+    if (both) {
+      std::reverse(matrix.begin(), matrix.end());
+      std::fill(reverse.begin(), reverse.end(), 0.0);
+      fold(matrix.data(), width, reverse.data());
+    }
+    scanner.scan(rows(k));
+    const Index drawn = draw(scanner.scores.data(), scanner.size, uniforms(k), scanner.shares.data());
+    total += scanner.scores[drawn];
+    strands(k) = scanner.strand(drawn);
+    starts(k) = scanner.start(rows(k), drawn);
+    change_counts(layout, width, starts(k), strands(k), 1.0, counts.data());
+  }
+  return total;
 }
 
 } // namespace
@@ -531,10 +479,10 @@ double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Ind
 NB_MODULE(motif, m) {
   m.attr("UNKNOWN") = UNKNOWN;
   bind(m, "number_letters", number_letters);
-  m.def("fold_matrix", fold_matrix, nb::arg().noconvert());
+  bind(m, "fold_matrix", fold_matrix);
   bind(m, "best_windows", best_windows);
   bind(m, "pooled_windows", pooled_windows);
-  m.def("all_scores", all_scores, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().noconvert());
+  bind(m, "all_scores", all_scores);
   bind(m, "window_atoms", window_atoms);
   bind(m, "pool_best_windows", pool_best_windows);
   bind(m, "soft_total", soft_total);

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.exceptions import FormatError, InputError
+from error_fields import raises
+from latentstruct.exceptions import FormatError
 from latentstruct.io import Sequences, read_fasta, read_meme, write_fasta, write_meme, write_sites
 from latentstruct.tasks.motif.sites import Site
 
@@ -75,11 +76,11 @@ def test_fasta_malformed(tmp_path, content, message):
 
 
 def test_fasta_missing_and_broken(tmp_path):
-    with pytest.raises(InputError, match=": expected a readable file"):
+    with raises(expected="a readable file"):
         read_fasta(tmp_path / "none.fa")
-    with pytest.raises(FormatError, match="line 3: expected a complete gzip file"):
+    with raises(expected="a complete gzip file", line=3, error=FormatError):
         read_fasta(written(tmp_path, gzip.compress(b">a\nA\n")[:-9], "a.fa.gz"))
-    with pytest.raises(InputError, match="`line_width` must be at least 1, got 0"):
+    with raises("line_width", got="0", expected="at least 1"):
         write_fasta(tmp_path / "a.fa", Sequences(["a"], [""], ["A"]), 0)
 
 
@@ -101,7 +102,7 @@ def test_sites_table(tmp_path):
     assert path.read_text() == (
         "sequence\tstart\tend\tstrand\tscore\tsite\na\t3\t6\t+\t1.25\tACG\nb\t0\t3\t-\t-2\tTTT\n"
     )
-    with pytest.raises(InputError, match=r"`sites` must be sites of sequences whose.* got 'a\\tb'"):
+    with raises("sites", got="'a\\tb'", expected="sites of sequences whose names have no tabs and line breaks"):
         write_sites(path, [Site("a\tb", 0, 1, 1, 0.0, "A")])
 
 
@@ -178,13 +179,13 @@ def test_meme_malformed(tmp_path, old, new, message):
 
 def test_meme_refuses(tmp_path):
     path = tmp_path / "m.meme"
-    with pytest.raises(FormatError, match=": expected 'MOTIF name' and a matrix"):
+    with raises(got="no motif", expected="'MOTIF name' and a matrix", error=FormatError):
         read_meme(written(tmp_path, b"MEME version 4\n", "m.meme"))
-    with pytest.raises(FormatError, match="line 1: expected 'MEME version 4', got ''"):
+    with raises(got="''", expected="'MEME version 4'", line=1, error=FormatError):
         read_meme(written(tmp_path, b"", "m.meme"))
-    with pytest.raises(InputError, match="`name` must be one word, got 'a b'"):
+    with raises("name", got="'a b'", expected="one word"):
         write_meme(path, [[0.25] * 4], name="a b")
-    with pytest.raises(InputError, match=r"`matrix` must be an array of shape \(width, 4\)"):
+    with raises("matrix", got="shape (4,)", expected="an array of shape (width, 4) for the letters A, C, G, T"):
         write_meme(path, [0.25] * 4)
-    with pytest.raises(InputError, match="`background` must be rows of probabilities that"):
+    with raises("background", got="<ndarray of int64, shape (1, 4)>", expected="rows of probabilities that sum to 1"):
         write_meme(path, [[0.25] * 4], [1, 1, 1, 1])

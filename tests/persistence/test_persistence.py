@@ -461,8 +461,8 @@ def test_foreign_json(folder, text):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", "other-model", "got 'other-model' version 3"),
-        ("version", 4, "got 'latentstruct-model' version 4"),
+        ("format", "other-model", "got 'other-model' version 4"),
+        ("version", 5, "got 'latentstruct-model' version 5"),
         ("version", "1", "the folder of a latentstruct model"),
         ("estimator", "os.system", "unknown estimator 'os.system'"),
         ("estimator", "Chain", "unknown estimator 'Chain'"),

@@ -17,6 +17,7 @@ from latentstruct.cli.declaring import (
     weight_option,
 )
 from latentstruct.cli.lazy import plots
+from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.running import RunOptions
 from latentstruct.exceptions import InputError
 
@@ -113,9 +114,26 @@ class TrainOptions(RunOptions):
         metavar="FILE.html",
         shown="none",
     )
+    folds: int | None = option(
+        None, "Number of folds: prints out-of-fold scores, and chooses what is auto.", min=2, shown="none; 5 for auto"
+    )
+    fold_predictions: str | None = option(
+        None, "File for out-of-fold predictions, one JSON object per line.", metavar="FILE", shown="none"
+    )
+    groups: str | None = option(
+        None, "File with one line per example: examples with equal lines stay in one fold.", metavar="FILE"
+    )
+    one_standard_error: bool = option(
+        False, "Choose the smallest value within one standard error of the best, for auto."
+    )
     seed: int = seed_option(sets="random_state")
     quiet: bool = quiet_option()
     json: bool = json_option()
+
+    @property
+    def chooses_C(self) -> bool:
+        """Whether C is chosen by folds."""
+        return str(self.C) == AUTO
 
     @property
     def source(self) -> str:
@@ -130,8 +148,14 @@ class TrainOptions(RunOptions):
         """Raise before anything is read if options contradict each other or the results cannot be written."""
         self.check_run(self.valid)
         check_one_stream(**{name: getattr(self, name) for name in self.files})
-        if self.C is not None and not 0 < self.C < math.inf:
+        if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
+        if self.folds is None:
+            self.refuse("fold_predictions", "without `folds`")
+            if not self.chooses_C:
+                self.refuse("groups", f"without `folds` or {AUTO}")
+        if not self.chooses_C:
+            self.refuse("one_standard_error", f"unless `C` is {AUTO}")
         for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,7 +269,8 @@ def largest_strength(estimator: LatentSSVM, X: Any, Y: Any) -> float:
     estimator, X, Y
         As for `groupnorm_path`.
     """
-    norm, C = _group_norm(estimator), estimator.C
+    real(0.0).check(estimator.C, "C")
+    norm, C = _group_norm(estimator), cast(float, estimator.C)
     task: Any = clone(estimator.task)
     if are_rows(task, X):
         X, Y = as_rows(X, type(task).__name__), as_classes(task, Y)

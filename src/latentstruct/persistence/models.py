@@ -20,6 +20,7 @@ from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
+from latentstruct.estimators import folds
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
@@ -32,12 +33,13 @@ from latentstruct.persistence.atomic_files import (
 )
 from latentstruct.tasks.base import BaseTask, defines
 
-FORMAT, VERSION = "latentstruct-model", 3
+FORMAT, VERSION = "latentstruct-model", 4
 SETTINGS = "model.json"
 WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LOCK = f"{PREFIX}lock"
 """Lock that is held while a model is written to its folder."""
 FITTED = (
+    "C_",
     "objective_",
     "lower_bound_",
     "gap_",
@@ -89,6 +91,7 @@ PARTS = {
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (folds, ("AutoC",)),
         (estimators, ESTIMATORS),
     )
     for name in names
@@ -527,6 +530,7 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
         estimator.task.restore(state)
     for name in FITTED:
         setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
+    estimator.cv_results_ = None
     estimator.history_ = _decode_history(file.fitted.get(HISTORY))
     if FEATURE_NAMES in file.fitted:
         names = msgspec.convert(file.fitted[FEATURE_NAMES], list[str])

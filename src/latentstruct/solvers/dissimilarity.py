@@ -131,6 +131,10 @@ class DissimilarityObjective:
             raise InputError("split", None, "a function that returns the model of each example")
         return self.split()
 
+    def reweighted(self, weights: Vector) -> "DissimilarityObjective":
+        """Return the same objective with other weights c_i."""
+        return replace(self, weights=weights)
+
     def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "DissimilarityObjective":
         """Return the same objective with oracles that use this many threads; its sums are not divided."""
         return replace(self, n_jobs=n_jobs)

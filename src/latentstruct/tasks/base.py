@@ -182,6 +182,10 @@ class BaseTask(Parametrized, Generic[B]):
         """Look at the training data; raise InputError if it cannot be used."""
         self.learn_blocks([(X, Y)])
 
+    def comparable_C(self, Y: Any) -> float:
+        """Return the C for outputs Y that is comparable to C = 1 of a conventional SVM."""
+        return 1.0
+
     def prepare(self, X: Any, Y: Any = None) -> B:
         """Validate examples and lay them out in flat arrays."""
         raise TypeError(f"{type(self).__name__} does not define prepare()")

@@ -85,7 +85,7 @@ class MeasureBatch:
             return self.matrix.T @ coefficients
         slope = product.copy()
         if issparse(self.matrix):
-            add_rows_transposed(*self.compressed, chosen, difference[chosen, None], slope[:, None])
+            add_rows_transposed(self.compressed, chosen, difference[chosen, None], slope[:, None])
         else:
             add_selected_rows(self.matrix, chosen, difference, slope)
         return slope
@@ -250,6 +250,16 @@ class Measure(ChosenLossTask):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` and `finalize` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), float(state["threshold"]))
+
+    def comparable_C(self, Y: Any) -> float:
+        """Return the C that `suggest_C` suggests."""
+        from latentstruct.metrics.strengths import suggest_C
+
+        labels = label_list(Y)
+        positive = max(labels) if self.positive is None else self.positive
+        n, n_positive = len(labels), sum(label == positive for label in labels)
+        k = None if self.k is None else min(n, self.k if isinstance(self.k, int) else max(1, round(self.k * n)))
+        return suggest_C("f1" if callable(self.chosen_loss) else self.chosen_loss, n, max(n_positive, 1), k)
 
     def _truth(self, Y: Any) -> Truth:
         return self.labels_.encode(label_list(Y)) == self.positive_

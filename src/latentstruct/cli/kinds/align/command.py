@@ -82,6 +82,7 @@ class AlignKind(KindSpec):
     options = AlignOptions
     record = AlignRecord
     tasks = ("Alignment",)
+    per_example = ("names", "sequences", "matches")
     files = (MATRIX_FILE, PICTURE_FILE)
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
 
@@ -133,9 +134,8 @@ class AlignKind(KindSpec):
         modeler = f"{show_percent(scores['modeler'])} of the predicted matches correct, mean over pairs"
         print_facts([*facts, ("modeler", modeler)])
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
-        shifts = dict.fromkeys((0, scores["tolerance"]))
-        return [(f"Q{shift}" if shift else "Q", show_percent(scores["q"][shift])) for shift in shifts]
+    def figures(self, scores: dict[str, Any]) -> dict[str, float]:
+        return {f"Q{shift}" if shift else "Q": scores["q"][shift] for shift in (0, scores["tolerance"])}
 
     def main_score(self, scores: dict[str, Any]) -> float:
         return float(scores["q"][0])

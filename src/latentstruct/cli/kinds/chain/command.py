@@ -97,6 +97,7 @@ class ChainKind(KindSpec):
     weights_follow_from_data = True
     record = ChainRecord
     tasks = ("Chain",)
+    per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
     predict_flags = frozenset({"confidence"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
@@ -118,9 +119,11 @@ class ChainKind(KindSpec):
         shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         check_marks(count_labels(Y), unknown, options.data)
         latent = unknown is not None and not options.labeled_only
+        origins = None
         if unknown is not None:
             Y = marked(Y, unknown)
-            X, Y = (X, Y) if latent else labeled_runs(X, Y)
+            if not latent:
+                X, Y, origins = labeled_runs(X, Y)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
         sizes |= {"n_unlabeled": count_labels(Y)[-1]} if latent else {}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
@@ -133,7 +136,7 @@ class ChainKind(KindSpec):
             n_examples=len(Y),
         )
         estimator = options.estimator(tasks.Chain(), len(Y), latent)
-        return Loaded(X, Y, estimator, sizes, record, template, labels, shown)
+        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, origins=origins)
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
         loaded = super().load_prepared(options, progress)
@@ -145,10 +148,11 @@ class ChainKind(KindSpec):
         others = set(range(record.n_columns)) - {record.label_column}
         return bool(record.columns) and others >= set(record.columns)
 
+    def features_class(self) -> Any:
+        return windows.WindowFeatures
+
     def restore(self, model: Trained) -> "windows.WindowFeatures":
-        template: windows.WindowFeatures = model.restored(
-            windows.WindowFeatures.from_state, lambda one: len(one.vocabulary_)
-        )
+        template: windows.WindowFeatures = super().restore(model)
         if template.n_columns_ != len(model.record.columns):
             raise model.damaged("its features do not belong to its columns")
         return template

@@ -185,15 +185,16 @@ def marked(Y: Sequence[Sequence[str]], unknown: str | None) -> list[list[Any]]:
     return [[-1 if label == unknown else label for label in labels] for labels in Y]
 
 
-def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
-    """Return each run of labeled tokens as a sequence of its own; the label −1 is unknown."""
-    runs, labels = [], []
-    for x, y in zip(X, Y, strict=True):
+def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]], list[int]]:
+    """Return each run of labeled tokens as a sequence of its own, and the number of its sentence; −1 is unknown."""
+    runs, labels, origins = [], [], []
+    for number, (x, y) in enumerate(zip(X, Y, strict=True)):
         start = 0
         for stop in range(len(y) + 1):
             if stop == len(y) or y[stop] == -1:
                 if stop > start:
                     runs.append(x[start:stop])
                     labels.append(list(y[start:stop]))
+                    origins.append(number)
                 start = stop + 1
-    return runs, labels
+    return runs, labels, origins

@@ -94,6 +94,7 @@ class ClusterKind(ClusteringKind):
         ("groups", "{n_examples}, {n_items} items"),
         ("pair loss", "{pair_loss:%} (mean over groups of the fraction of wrong pairs)"),
     )
+    per_example = ("names", "rows", "items", "clusters")
     headline = (("pair F1", "pairs.f1"), ("pair loss", "pair_loss"))
     main = ("pairs.f1",)
 

@@ -63,9 +63,10 @@ class MeasureOptions(TrainOptions):
     )
     C: float | None = option(
         None,
-        "Weight of the measure against ½‖w‖².",
+        "Weight of the measure against ½‖w‖²; auto chooses it by folds.",
         "-C",
-        metavar="NUMBER",
+        "--C",
+        auto=float,
         shown="comparable with C = 1 of a plain SVM",
     )
     bias: float = bias_option()
@@ -215,9 +216,11 @@ class MeasureKind(KindSpec):
         columns = ("predicted", f"true {scores['positive']}", f"true {scores['negative']}")
         print_table("contingency table", columns, rows)
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
-        name = scores["optimized"]
-        return [(name_measure(name, scores["beta"]), show_value(scores.get(name)))]
+    def show_figure(self, value: float | None) -> str:
+        return show_value(value)
+
+    def figures(self, scores: dict[str, Any]) -> dict[str, Any]:
+        return {name_measure(scores["optimized"], scores["beta"]): scores.get(scores["optimized"])}
 
     def main_score(self, scores: dict[str, Any]) -> float:
         name = scores["optimized"]

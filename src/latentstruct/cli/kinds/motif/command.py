@@ -1,6 +1,6 @@
 """Models that find a motif in DNA sequences."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -196,6 +196,11 @@ class MotifKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> JudgedSequences:
         return read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
+
+    def choose(self, data: JudgedSequences, rows: Sequence[int]) -> JudgedSequences:
+        split, wanted = len(data.positive), set(rows)
+        kept = [i in wanted for i in range(split + len(data.negative))]
+        return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
     def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites

@@ -61,6 +61,7 @@ class RankKind(KindSpec):
     options = RankOptions
     record = RankRecord
     tasks = ("PrecisionAtK", "PairwiseRanking")
+    per_example = ("ids", "X", "Y", "documents")
     score_facts = (
         ("queries", "{n_examples}, {n_without_relevant} without a relevant document (these count 0)"),
         ("MAP", "{average_precision:.4f}"),
@@ -105,9 +106,12 @@ class RankKind(KindSpec):
         rows = [(str(k), f"{scores['precision'][k]:.4f}", f"{scores['ndcg'][k]:.4f}") for k in scores["precision"]]
         print_table("", ("k", "P@k", "NDCG@k"), rows, n_text=0)
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
+    def show_figure(self, value: float) -> str:
+        return f"{value:.4f}"
+
+    def figures(self, scores: dict[str, Any]) -> dict[str, float]:
         k = scores["k"]
-        return [(f"P@{k}", f"{scores['precision'][k]:.4f}"), (f"NDCG@{k}", f"{scores['ndcg'][k]:.4f}")]
+        return {f"P@{k}": scores["precision"][k], f"NDCG@{k}": scores["ndcg"][k]}
 
     def main_score(self, scores: dict[str, Any]) -> float:
         return float(scores["precision"][scores["k"]])

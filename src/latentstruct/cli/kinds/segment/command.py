@@ -1,7 +1,7 @@
 """Models that label the regions of images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -136,7 +136,7 @@ class SegmentKind(KindSpec):
         called = files.names_beside() if options.names is None else image_files.read_label_names(options.names)
         data = read_patches(files, features, progress)
         record = SegmentRecord(
-            features=features.state(),
+            features=features.to_state(),
             labels=data.labels,
             names=[called.get(code, image_files.label_name(code)) for code in data.labels],
             unknown=files.unknown,
@@ -150,7 +150,8 @@ class SegmentKind(KindSpec):
         sizes["n_labels"] = len(data.labels)
         task = tasks.Graph(max_iterations=MAX_ITERATIONS, max_entries=MAX_ENTRIES)
         estimator = options.build(ESTIMATORS[options.model], task, random_state=options.seed)
-        first = {"coef_init": patches.single_patch_weights(task, data.X, data.Y, options.C)}
+        C = 1.0 if options.chooses_C else options.C
+        first = {"coef_init": patches.single_patch_weights(task, data.X, data.Y, C)}
         return Loaded(data.X, data.Y, estimator, sizes, record, features, shown=files, fit_params=first)
 
     def fits(self, model: Trained) -> bool:
@@ -158,9 +159,8 @@ class SegmentKind(KindSpec):
         same = bool(record.labels) and len(record.labels) == len(record.names)
         return same and set(record.labels) == set(model.estimator.task_.layout_.vocabulary.labels)
 
-    def restore(self, model: Trained) -> "patches.PatchFeatures":
-        found: patches.PatchFeatures = model.restored(patches.PatchFeatures().restore)
-        return found
+    def features_class(self) -> Any:
+        return patches.PatchFeatures
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         # Label images are compared with the record, which has their labels as numbers.
@@ -172,6 +172,10 @@ class SegmentKind(KindSpec):
         data = LabeledImages.open_as(model.record, held_out.data or "", held_out.labels)
         check_held_out(data, model, held_out.allow_unknown)
         return data
+
+    def choose(self, data: "LabeledImages", rows: Sequence[int]) -> "LabeledImages":
+        names = list(data.images)
+        return replace(data, chosen=[names[i] for i in rows])
 
     def score(self, model: Trained, data: "LabeledImages") -> dict[str, Any]:
         from latentstruct.cli.kinds.segment.files import score_segments
