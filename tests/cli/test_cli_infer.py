@@ -205,13 +205,26 @@ def test_tables_that_are_too_many_together(tmp_path):
     path = tmp_path / "grid.uai"
     write_grid(path, 200, 6, card=5)
     for limit, named, cure in (
-        ((), "--max-entries is", "or more, observe"),
+        (("--max-entries", 2**20), "--max-entries is", "or more, observe"),
         (("--max-width", 6), "the largest table for --max-width 6 is", "or more instead of --max-width, observe"),
     ):
         message = fail("infer", path, "--task", "PR", "--exact", *limit)
         assert f"entries together, and at most {2**26} are allowed where {named} " in message
         assert "the best order found has width 6 and tables of " in message
         assert re.search(rf"--max-entries \d+ {cure}", message)
+
+
+def test_a_memory_limit_decides_whether_inference_is_exact(tmp_path):
+    path = tmp_path / "grid.uai"
+    write_grid(path, 12)
+    exact = run("infer", path, "--task", "PR", "--max-memory", 1, "--json")
+    assert json.loads(exact.stdout)["answers"][0]["exact"]
+    limited = run("infer", path, "--task", "PR", "--max-memory", 1e-6, "--json")
+    assert not json.loads(limited.stdout)["answers"][0]["exact"]
+    assert "and --max-memory is 1e-06" in limited.stderr
+    assert "Raise --max-memory" in fail("infer", path, "--task", "PR", "--max-memory", 1e-6, "--exact")
+    both = fail("infer", path, "--task", "PR", "--max-memory", 1, "--max-entries", 5)
+    assert "--max-memory must be left out with --max-entries" in both
 
 
 def test_logarithms_are_refused_with_the_options_for_them(tmp_path):

@@ -341,3 +341,16 @@ def test_bad_solutions(text, message, tmp_path):
 def test_unknown_task_is_not_written(tmp_path):
     with pytest.raises(InputError, match="`task` must be one of PR, MAR, MAP, MMAP, got 'ZETA'"):
         write_uai_solutions(tmp_path / "out", UaiSolutions("ZETA", [1.0]))
+
+
+def test_text_after_the_last_table_and_a_final_zero_are_ignored_with_a_warning(tmp_path):
+    model, evidence = tmp_path / "a.uai", tmp_path / "a.evid"
+    model.write_text("MARKOV\n1\n2\n1\n1 0\n\n2\n0.25 0.75\n\nmade by hand in 2010\n")
+    with pytest.warns(UserWarning, match="ignored 5 words after the last table, from 'made' on"):
+        assert read_uai(model).scopes == [(0,)]
+    evidence.write_text("1 0 1\n0\n\n")
+    with pytest.warns(UserWarning, match="ignored 1 words after the last pair"):
+        assert read_uai_evidence(evidence, [2]) == [{0: 1}]
+    model.write_text("MARKOV\n1\n2\n1\n1 0\n\n2\n0.25 0.75 0.5\n")
+    with pytest.raises(FormatError, match="the end of the file"):
+        read_uai(model)

@@ -11,6 +11,7 @@ from latentstruct.cli.common import NOTHING, STANDARD_STREAM, check_one_stream, 
 from latentstruct.cli.declaring import argument, json_option, option, output_file_option
 from latentstruct.cli.packing import lines_as_bytes
 from latentstruct.core.lazy import np
+from latentstruct.core.memory import available
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import print_json, say
 from latentstruct.progress.heartbeat import each
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 
 SIDE = 4
 """Of the grid in the example."""
-MAX_ENTRIES = 2**20
+GIGABYTE = 2**30
+SHARE = 0.25
+"""Share of the free memory that exact inference may use by default."""
+MOST_MEMORY = 8 * GIGABYTE
+"""Most memory that exact inference uses by default: larger tables take minutes."""
+ENTRY = 16
+"""Bytes per entry of a table, with its messages."""
 MOST_ENTRIES = 2**26
 """The largest table that a limit of the width alone allows: half a gigabyte."""
 
@@ -30,25 +37,38 @@ UaiTask = Literal["PR", "MAR", "MAP", "MMAP"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of exact inference, by the largest table or by the width, and whether it must be exact."""
+    """Limits of exact inference, by memory in bytes, the largest table or the width, and whether it must be exact."""
 
+    memory: float
     max_entries: int | None = None
     width: int | None = None
     exact: bool = False
 
+    @property
+    def by_memory(self) -> bool:
+        """Whether memory is the only limit."""
+        return self.max_entries is None and self.width is None
+
     def entries(self, cards: Sequence[int]) -> int:
         """Return the largest table that is allowed."""
         if self.width is None:
-            return MAX_ENTRIES if self.max_entries is None else self.max_entries
+            return max(1, int(self.memory // ENTRY)) if self.max_entries is None else self.max_entries
         widest = sorted(cards, reverse=True)[: self.width + 1]
         return min(math.prod(widest), MOST_ENTRIES)
 
     def allow(self, plan: Any) -> bool:
         """Return whether the elimination of one graph stays within the limits."""
+        if self.by_memory and plan.totals[0] * ENTRY > self.memory:
+            return False
         return bool(plan.feasible[0]) and (self.width is None or bool(plan.widths[0] <= self.width))
 
     def exceeded(self, plan: Any) -> tuple[str, str]:
         """Return the limit that an elimination exceeds, and how to raise it."""
+        if self.by_memory:
+            needed, allowed = int(plan.totals[0]) * ENTRY / GIGABYTE, self.memory / GIGABYTE
+            has = "needs" if plan.feasible[0] else "needs more than"
+            found = f"the best order found has width {plan.widths[0]} and {has} {needed:.3g} GB"
+            return f"{found}, and --max-memory is {allowed:.3g}", "Raise --max-memory"
         if self.width is not None and plan.widths[0] > self.width:
             has = "has" if plan.feasible[0] else "reaches"
             found = f"the best order found {has} width {plan.widths[0]} and a table of {plan.entries[0]} entries"
@@ -97,8 +117,14 @@ class InferOptions:
     )
     evidence: str | None = option(None, "Observed variables and their states.", metavar="FILE")
     query: str | None = option(None, "MMAP: the variables to maximize over.", metavar="FILE")
+    max_memory: float | None = option(
+        None,
+        "Gigabytes for exact inference; beyond it, belief propagation.",
+        shown="a quarter of the free memory, at most 8",
+        min=0.0,
+    )
     max_entries: int | None = option(
-        None, "Largest table for exact inference; beyond it, belief propagation.", shown=str(MAX_ENTRIES), min=1
+        None, "Limit exact inference by the entries of the largest table instead.", shown="no limit", min=1
     )
     width: int | None = option(
         None, "Limit exact inference by the width instead; that of a tree is 1.", "--max-width", min=0
@@ -113,6 +139,9 @@ class InferOptions:
         """Raise before anything is read if options contradict each other."""
         if self.max_entries is not None and self.width is not None:
             raise InputError("width", self.width, "left out with `max_entries`")
+        if self.max_memory is not None and (self.max_entries is not None or self.width is not None):
+            other = "width" if self.max_entries is None else "max_entries"
+            raise InputError("max_memory", self.max_memory, f"left out with `{other}`")
         if self.natural and self.log10:
             raise InputError("log10", True, "left out with `natural`")
         if self.task == "MMAP" and self.query is None:
@@ -131,7 +160,9 @@ class InferOptions:
 def infer(options: InferOptions) -> None:
     """Solve a task and write the solution."""
     options.check()
-    limits = Limits(options.max_entries, options.width, options.exact)
+    free = min(SHARE * available(), MOST_MEMORY)
+    memory = free if options.max_memory is None else options.max_memory * GIGABYTE
+    limits = Limits(memory, options.max_entries, options.width, options.exact)
     network = io.read_uai(options.model, options.scale)
     samples = [{}] if options.evidence is None else io.read_uai_evidence(options.evidence, network.cards)
     query = None if options.query is None else io.read_uai_query(options.query, len(network.cards))

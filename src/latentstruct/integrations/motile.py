@@ -36,8 +36,10 @@ def labels_of(solver: Any, gt_attribute: str) -> Vector:
     """Return the values of the variables of a motile solver, NaN where the attribute is missing or None."""
     y = np.full(solver.num_variables, np.nan)
     for kind, variables in solver.variables.items():
-        items: Any = {"NodeSelected": solver.graph.nodes, "EdgeSelected": solver.graph.edges}.get(kind.__name__)
-        for key, index in variables.items() if items is not None else ():
+        items = {"NodeSelected": solver.graph.nodes, "EdgeSelected": solver.graph.edges}.get(kind.__name__)
+        if items is None:
+            continue
+        for key, index in variables.items():
             value = items[key].get(gt_attribute)
             if value is not None:
                 y[int(index)] = float(value)
@@ -80,16 +82,18 @@ def fit_weights(
     x, y = program_of(solver), labels_of(solver, gt_attribute)
     task = Program()
     task.learn([x], [y])
-    batch, scores = task.prepare([x], [y]), np.random.default_rng(0).normal(size=len(y))
-    ends = [task._maximize(batch, 0, sign * scores, "clamped").x for sign in (1.0, -1.0)]
-    limits: dict[str, Any] = {} if max_iterations is None else {"max_iter": max_iterations}
-    if np.array_equal(ends[0], ends[1]):
-        # The largest and the smallest random score agree: the labels leave one output.
-        model: Any = StructuralSVM(Program(), C=1.0 / regularizer_weight, tol=eps, **limits).fit([x], ends[:1])
+    batch, w = task.prepare([x], [y]), np.random.default_rng(0).normal(size=task.n_features)
+    high, low = (task.complete(batch, sign * w)[0] for sign in (1.0, -1.0))
+    limits: dict[str, Any] = {"C": 1.0 / regularizer_weight, "tol": eps}
+    if max_iterations is not None:
+        limits["max_iter"] = max_iterations
+    model: Any
+    if np.allclose(high @ x.features, low @ x.features):
+        # The best and the worst completion by random weights agree: the labels leave one output.
+        model = StructuralSVM(Program(), **limits).fit([x], [high])
     else:
         initial = np.asarray(solver.weights.to_ndarray(), dtype=np.float64) if start else None
-        model = LatentSSVM(Program(), C=1.0 / regularizer_weight, tol=eps, random_state=0, **limits)
-        model.fit([x], [y], coef_init=initial)
+        model = LatentSSVM(Program(), random_state=0, **limits).fit([x], [y], coef_init=initial)
     solver.weights.from_ndarray(model.coef_)
     weights: Vector = model.coef_
     return weights

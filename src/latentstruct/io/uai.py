@@ -6,6 +6,7 @@ Text after # up to the end of a line is a remark. Logarithms in memory are natur
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import Description, InputError
@@ -34,6 +36,7 @@ FACTORS_SHOWN = 10
 _END = Description("the end of the file")
 _REMARK = re.compile(rb"#[^\n]*")
 _WORD = re.compile(rb"\S+")
+_NUMBER = re.compile(rb"[-+.0-9]|inf|nan", re.IGNORECASE)
 INTEGER = re.compile(rb"\+?[0-9]{1,18}")
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 _NEW_SOLUTION = b"-BEGIN-"
@@ -142,9 +145,19 @@ class Words:
         return count
 
     def end(self, what: str) -> None:
-        """Raise if there are unread words."""
-        if self.n_left:
+        """Raise if there are unread numbers, and warn of other text."""
+        if not self.n_left:
+            return
+        if _NUMBER.match(self.words[self.at]):
             self.fail(self.at, f"the end of the file after {what}")
+        self.ignore(self.n_left, what)
+
+    def ignore(self, n_words: int, what: str) -> None:
+        """Warn that words at the end of the file are not read."""
+        first = self.words[len(self.words) - n_words].decode("utf-8", "replace")
+        warnings.warn(
+            f"{self.name}: ignored {n_words} words after {what}, from {first!r} on", stacklevel=user_stacklevel()
+        )
 
     def real(self, position: int) -> float:
         """Return a word as a number, which may be infinite."""
@@ -411,6 +424,11 @@ def read_uai_evidence(path: FilePath, cards: Sequence[int] | Indices) -> list[di
     if not words.words:
         return [{}]
     starts = _find_samples(words, 0, _pairs_length)
+    whole = _pairs_length(words.words, 0)
+    if starts is None and whole is not None and set(words.words[whole:]) == {b"0"}:
+        # Some programs end a file with the number of further samples.
+        words.ignore(len(words.words) - whole, "the last pair")
+        starts = [0]
     if starts is None:
         count = words.integer("the number of observed variables")
         got = Description(f"{words.n_left} words")
