@@ -1,5 +1,9 @@
 // NumPy arrays in kernels, without copies.
 #pragma once
+// nanobind uses stderr, which Python.h no longer declares for the stable ABI; Python.h must come first of all.
+#include <Python.h>
+#include <cstdio>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 

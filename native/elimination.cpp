@@ -15,15 +15,14 @@
 // The table of a step is worked on in blocks of all states of v times INNER rows, a row being a joint state of the
 // separator: row a·INNER + l and state x are entry x·INNER + l of block a, and entry outer[a] + inner[x·INNER + l] of an
 // input, so that index lists stay short.
+#include "arrays.hpp"
+#include "elementwise.hpp"
+
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <queue>
-#include <string>
 #include <vector>
-
-#include "arrays.hpp"
-#include "elementwise.hpp"
 
 using namespace latentstruct;
 

@@ -1,4 +1,5 @@
-// Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words.
+// Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words; shuffled
+// sequences; hits of a matrix in long sequences.
 //
 // Letters are A 0, C 1, G 2, T 3, N 4, so that 3 - a is the complement of a. The score of the window at h is
 //
@@ -355,19 +356,24 @@ LATENTSTRUCT_CLONES Index soft_atoms(Layout layout, Tables tables, Index width, 
   return static_cast<Index>(end);
 }
 
-// Add the expected letters around each row's window to `counts` (l + 2·margin, 4); the result is Σ_k ln Σ_h exp(score).
+// Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
 //
-// Line margin + j belongs to position j of the window, read on the window's strand.
-LATENTSTRUCT_CLONES double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Index margin, Out<double, 2> counts) {
+// Line margin + j belongs to position j of the window, read on the window's strand. `carriers` become the probabilities
+// of a site, given the logarithm of its prior odds. The result is Σ_k ln(1 + odds · mean_h exp(score)).
+LATENTSTRUCT_CLONES double flank_counts(Layout layout, Tables tables, Index width, Indices rows, double log_odds, Index margin,
+                                        Out<double, 2> counts, Values carriers) {
   require_length(width + 2 * margin, counts);
+  require_length(rows.shape(0), carriers);
   require(counts.shape(1) == 4, "counts must have 4 columns");
   Scanner scanner(layout, tables, width);
   double total = 0.0;
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     const Index example = rows(k), low = layout.offsets[example], high = layout.offsets[example + 1];
-    total += scanner.pool_windows(example, 1.0, 0.0);
+    // The mean likelihood ratio of the windows times the odds of a site.
+    const double ratio = scanner.pool_windows(example, 1.0, 0.0) - log_of(static_cast<double>(scanner.size)) + log_odds;
+    total += pool_classes(0.0, ratio, 1.0, carriers(k));
     for (Index t = 0; t < scanner.size; ++t) {
-      const double share = scanner.shares[t];
+      const double share = carriers(k) * scanner.shares[t];
       // Terms below this share change no count by more than a hundredth of a letter.
       if (share < 1e-6) continue;
       const Index start = scanner.start(example, t);
@@ -474,6 +480,170 @@ LATENTSTRUCT_CLONES double gibbs_sweep(Layout layout, Vector background, Index w
   return total;
 }
 
+// Uniform random numbers: splitmix64.
+struct Random {
+  std::uint64_t state;
+
+  std::uint64_t next() {
+    std::uint64_t z = state += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return z ^ z >> 31;
+  }
+
+  // A number below n, without bias: numbers from the incomplete last multiple of n are drawn again.
+  std::uint64_t below(std::uint64_t n) {
+    const std::uint64_t least = -n % n;
+    std::uint64_t drawn = next();
+    while (drawn < least) drawn = next();
+    return drawn % n;
+  }
+};
+
+// Shuffles sequences such that each keeps its counts of words of a length, and its first and last length - 1 letters.
+//
+// The words are edges from their first to their last length - 1 letters, and sequences with the same words are the
+// Eulerian paths. A path is drawn uniformly: the last edges out of the vertices form a random tree towards the end, by
+// loop-erased random walks, and the edges before them are in random order (Altschul and Erickson 1985).
+struct WordShuffler {
+  static constexpr std::size_t LETTERS = UNKNOWN + 1;
+  const Index length;
+  Random random;
+  std::vector<Index> numbers;               // Of the vertices by their letters, -1 if not in this sequence.
+  std::vector<Index> vertices, first, edges; // Vertex of each position; edges out of vertex v are edges[first[v]] … .
+  std::vector<Index> used, codes;
+  std::vector<char> joined;
+
+  WordShuffler(Index length, std::uint64_t seed) : length(length), random{seed} {
+    std::size_t n = 1;
+    for (Index j = 1; j < length; ++j) n *= LETTERS;
+    numbers.assign(n, -1);
+  }
+
+  void swap_last(Index vertex, Index at) { std::swap(edges[at], edges[first[vertex + 1] - 1]); }
+
+  void shuffle(const std::uint8_t *letters, Index n, std::uint8_t *out) {
+    std::copy_n(letters, n, out);
+    const Index n_edges = n - length + 1;
+    if (n_edges < 2) return;
+    number_vertices(letters, n_edges);
+    const Index n_vertices = static_cast<Index>(codes.size()), end = vertices[n_edges];
+    joined.assign(n_vertices, 0);
+    joined[end] = 1;
+    used.assign(n_vertices, 0); // While the tree grows, where the last edge of a vertex is.
+    for (Index v = 0; v < n_vertices; ++v) {
+      for (Index u = v; !joined[u]; u = vertices[edges[used[u]] + 1])
+        used[u] = first[u] + static_cast<Index>(random.below(first[u + 1] - first[u]));
+      for (Index u = v; !joined[u]; u = vertices[edges[used[u]] + 1]) joined[u] = 1;
+    }
+    for (Index v = 0; v < n_vertices; ++v) {
+      Index free = first[v + 1] - first[v];
+      if (v != end) {
+        swap_last(v, used[v]);
+        --free;
+      }
+      for (Index k = free; k > 1; --k) std::swap(edges[first[v] + k - 1], edges[first[v] + random.below(k)]);
+      used[v] = first[v];
+    }
+    Index v = vertices[0];
+    for (Index t = 0; t < n_edges; ++t) {
+      const Index edge = edges[used[v]++];
+      out[t + length - 1] = letters[edge + length - 1];
+      v = vertices[edge + 1];
+    }
+    for (const Index code : codes) numbers[code] = -1;
+  }
+
+  // Number the vertices in the order of their first occurrence, and sort the edges by where they begin.
+  void number_vertices(const std::uint8_t *letters, Index n_edges) {
+    codes.clear();
+    vertices.resize(n_edges + 1);
+    std::size_t code = 0;
+    for (Index j = 0; j + 1 < length; ++j) code = code * LETTERS + letters[j];
+    for (Index t = 0; t <= n_edges; ++t) {
+      if (t > 0) code = (code * LETTERS + letters[t + length - 2]) % numbers.size();
+      if (numbers[code] < 0) {
+        numbers[code] = static_cast<Index>(codes.size());
+        codes.push_back(static_cast<Index>(code));
+      }
+      vertices[t] = numbers[code];
+    }
+    first.assign(codes.size() + 2, 0);
+    for (Index t = 0; t < n_edges; ++t) ++first[vertices[t] + 2];
+    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
+    edges.resize(n_edges);
+    for (Index t = 0; t < n_edges; ++t) edges[first[vertices[t] + 1]++] = t;
+  }
+};
+
+// Shuffle each sequence such that its counts of words of a length are kept.
+void shuffle_words(Letters bases, Indices offsets, Index length, std::uint64_t seed, Out<std::uint8_t, 1> shuffled) {
+  require_length(bases.shape(0), shuffled);
+  require(length >= 1 && length <= 8, "length must be from 1 to 8");
+  WordShuffler shuffler(length, seed);
+  for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k)
+    shuffler.shuffle(bases.data() + offsets(k), offsets(k + 1) - offsets(k), shuffled.data() + offsets(k));
+}
+
+constexpr Index BLOCK = 4096;
+
+// Add the scores of the four letters at a time, see `Tables`, of n windows.
+LATENTSTRUCT_INLINE void add_folds(const std::int32_t *tables, std::size_t folds, const std::uint8_t *quads, Index n,
+                                   std::int32_t *scores) {
+  std::fill_n(scores, n, 0);
+  for (std::size_t c = 0; c < folds; ++c)
+    for (Index t = 0; t < n; ++t) scores[t] += tables[256 * c + quads[4 * c + t]];
+}
+
+LATENTSTRUCT_CLONES Index scan_blocks(const std::uint8_t *letters, Index n, const std::int32_t *forward,
+                                      const std::int32_t *reverse, std::size_t folds, Index width, std::int32_t least,
+                                      Index begin, Index *starts, std::int8_t *strands, std::int32_t *scores, Index room,
+                                      Index *found) {
+  std::vector<std::uint8_t> quads(BLOCK + 4 * folds), padded(BLOCK + 4 * folds + 3);
+  std::vector<std::int32_t> sums(2 * BLOCK);
+  const Index n_windows = n - width + 1;
+  *found = 0;
+  for (; begin < n_windows && *found + 2 * BLOCK <= room; begin += BLOCK) {
+    const Index count = std::min(BLOCK, n_windows - begin), span = count + 4 * static_cast<Index>(folds);
+    const Index known = std::min(span + 3, n - begin);
+    std::copy_n(letters + begin, known, padded.begin());
+    std::fill(padded.begin() + known, padded.begin() + span + 3, 0);
+    for (Index t = 0; t < span; ++t)
+      quads[t] = static_cast<std::uint8_t>((padded[t] & 3) << 6 | (padded[t + 1] & 3) << 4 | (padded[t + 2] & 3) << 2 | (padded[t + 3] & 3));
+    add_folds(forward, folds, quads.data(), count, sums.data());
+    if (reverse) add_folds(reverse, folds, quads.data(), count, sums.data() + BLOCK);
+    for (Index t = 0; t < count; ++t)
+      for (Index side = 0; side < (reverse ? 2 : 1); ++side) {
+        const std::int32_t score = sums[side * BLOCK + t];
+        if (score < least || std::find(padded.begin() + t, padded.begin() + t + width, UNKNOWN) != padded.begin() + t + width) continue;
+        starts[*found] = begin + t;
+        strands[*found] = side ? -1 : 1;
+        scores[(*found)++] = score;
+      }
+  }
+  return begin;
+}
+
+// Find the windows without N whose scores are at least `least`, in the order of their starts, forward first.
+//
+// `forward` and `reverse` (⌈l/4⌉, 256) are tables of four letters at a time; `reverse` has no rows if one strand is read.
+// Windows from `begin` on are read until `starts`, `strands` and `scores` might be full. The result is where to go on, and
+// the number of hits.
+std::pair<Index, Index> scan_hits(Letters letters, In<std::int32_t, 2> forward, In<std::int32_t, 2> reverse, Index width,
+                                  std::int32_t least, Index begin, Out<Index, 1> starts, Out<std::int8_t, 1> strands,
+                                  Out<std::int32_t, 1> scores) {
+  require_length(starts.shape(0), strands, scores);
+  require(starts.shape(0) >= 2 * BLOCK, "starts must have room for 8192 hits");
+  require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
+  require(reverse.shape(0) == 0 || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
+  require(forward.shape(0) == static_cast<std::size_t>(width + 3) / 4, "tables must have the width of the motif");
+  Index found = 0;
+  const Index end = scan_blocks(letters.data(), letters.shape(0), forward.data(), reverse.shape(0) ? reverse.data() : nullptr,
+                                forward.shape(0), width, least, begin, starts.data(), strands.data(), scores.data(),
+                                starts.shape(0), &found);
+  return {end, found};
+}
+
 } // namespace
 
 NB_MODULE(motif, m) {
@@ -490,4 +660,6 @@ NB_MODULE(motif, m) {
   bind(m, "flank_counts", flank_counts);
   bind(m, "word_counts", word_counts);
   bind(m, "gibbs_sweep", gibbs_sweep);
+  bind(m, "shuffle_words", shuffle_words);
+  bind(m, "scan_hits", scan_hits);
 }

@@ -7,7 +7,7 @@ from docutils import nodes
 
 INHERITED = re.compile(r"get_metadata_routing|set_\w+_request|get_params|set_params|set_output|fit_transform")
 """Methods that all estimators inherit from scikit-learn."""
-MODULES = ("", "datasets.", "io.", "metrics.", "tasks.", "tasks.motif.sites.", "viz.plots.", "viz.report.", "testing.")
+MODULES = ("", "datasets.", "io.", "metrics.", "tasks.", "tasks.motif.sites.", "viz.plots.", "viz.report.", "testing.", "torch.")
 """Public modules, below the library itself."""
 # A pair of bars would be a substitution, and a word with an underscore at its end a link.
 SIGN = re.compile(r"\||(?<=[A-Za-z0-9])_(?![A-Za-z0-9_*])")

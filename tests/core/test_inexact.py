@@ -366,9 +366,10 @@ def test_the_truth_is_not_queried_where_it_is_unknown():
     assert not found.each_exact.any()
 
 
-def test_a_sum_of_inexact_planes_is_not_below_the_truth():
+@pytest.mark.parametrize("usually_exact", [False, True])
+def test_a_sum_of_inexact_planes_is_not_below_the_truth(usually_exact):
     X, Y = np.random.default_rng(4).normal(size=(6, 1, 3, 3, 2)), np.tile([0, 1, 2], (6, 1))
-    task = Matching("wrong")
+    task = type("Some", (Matching,), {"tags": TaskTags(exact=usually_exact)})("wrong")
     task.learn(X, Y)
     batch, w = task.prepare(X, Y), 3.0 * X[:, 0, range(3), range(3)].sum(axis=(0, 1))
     oracle, truth = (TaskOracle(task, batch, np.ones(6), mode) for mode in ("augmented", "clamped"))

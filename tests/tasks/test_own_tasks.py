@@ -484,7 +484,7 @@ SLIPS = [
         Listed,
         "candidates",
         lambda self, x: ([0, 1, 2], None, [[1.0], [2.0, 3.0], [4.0]]),
-        "`features of example 0` must be an array of shape",
+        "`features of example 0` must be a matrix of real numbers",
     ),
     (Listed, "candidates", lambda self, x: ([0, 1, 2], 5, np.eye(3)), "`latents of example 0` must be a list of 3"),
     (Listed, "candidates", lambda self, x: ([0, 1, 2], [1], np.eye(3)), "`latents of example 0` must be a list of 3"),

@@ -360,6 +360,10 @@ class KindSpec(ABC):
     def _module(self, name: str) -> Any:
         return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")
 
+    def lead_blocks(self, model: Trained) -> "list[Block]":
+        """Return what a report shows first; by default nothing."""
+        return []
+
     def weight_blocks(self, model: Trained) -> "list[Block]":
         """Return what a report shows of the weights."""
         blocks: list[Block] = self._module("report").weight_blocks(model)
