@@ -28,6 +28,7 @@ SUITES = (
     "alignment",
     "parsing",
     "own_tasks",
+    "programs",
     "startup",
     "cold",
     "threads",
