@@ -32,6 +32,7 @@ SUITES = (
     "cold",
     "threads",
     "peers",
+    "neural",
     "sweeps",
     "memory_curves",
     "larger_than_memory",

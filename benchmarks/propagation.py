@@ -33,7 +33,7 @@ def seconds_a_message(structure: FactorGraphs, unary: Any, tables: Any, linear: 
     def sweep(n_sweeps: int) -> None:
         run_pairwise(
             propagation._wiring,
-            task.requested,
+            task.selected,
             every,
             task.folded,
             task.tables,

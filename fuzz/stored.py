@@ -32,13 +32,14 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "align": (),
     "parse": (),
     "diverse": (),
+    "program": (),
     "cluster": (),
     "segments": (),
     "segment": (),
     "detect": (),
 }
 """Kinds of models with options of their training, which is kept short."""
-LINES = {"graph": 3, "diverse": 3, "parse": 20, "motif": 39}
+LINES = {"graph": 3, "program": 3, "diverse": 3, "parse": 20, "motif": 39}
 SHORT = 40
 END = {"coreference": b"#end document\n"}
 """Where a file is cut, if not after a number of lines."""

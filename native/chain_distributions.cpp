@@ -1,7 +1,7 @@
 // Labelings of chains as distributions p(y) ∝ exp(s(y)/ε): covariances, samples and the k best.
 //
 // Scores are laid out as in chain.cpp. P_t(z, y) are the pair marginals of tokens t - 1 and t, μ_t(y) those of a token.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "chain_pooling.hpp"
 #include "sequences.hpp"
 

@@ -49,7 +49,7 @@ LATENTSTRUCT_CLONES static double take_scores(const double *scores, std::size_t 
     if (labels && labels[t] >= 0) continue;
     Lanes high = all_lanes(-INFINITE), low = all_lanes(INFINITE);
     for (std::size_t y = 0; y < width; y += WIDTH) {
-      const Lanes own = lanes(rows + y), allowed = own > -INFINITE ? own : all_lanes(INFINITE);
+      const Lanes own = load(rows + y), allowed = own > -INFINITE ? own : all_lanes(INFINITE);
       high = own > high ? own : high;
       low = allowed < low ? allowed : low;
     }
@@ -91,13 +91,13 @@ LATENTSTRUCT_CLONES static void give_pairs(const double *masses, const double *m
 LATENTSTRUCT_CLONES static double sum_labelings(const Steps &steps, std::size_t n, std::size_t width, std::size_t length,
                                                 bool forbidding, double *potentials, double *forward, double *marginals) {
   double log_scale = 0.0, mass = sum_of(potentials, width);
-  for (std::size_t y = 0; y < width; y += WIDTH) lanes(forward + y) = lanes(potentials + y);
+  for (std::size_t y = 0; y < width; y += WIDTH) lanes(forward + y) = load(potentials + y);
   for (std::size_t t = 1; t < length; ++t) {
     double *own = potentials + t * width, *message = forward + t * width;
     Lanes sums = all_lanes(0.0);
-    multiply_rows<Sums, 1>({message - width, 0, 1}, n, steps.matrix, width,
+    multiply_rows<Linear, 1>({message - width, 0, 1}, n, steps.matrix, width,
                            [&](int, std::size_t place, const Lanes &arriving) __attribute__((always_inline)) {
-                             const Lanes product = arriving * lanes(own + place);
+                             const Lanes product = arriving * load(own + place);
                              lanes(message + place) = product;
                              sums += product;
                            });
@@ -117,15 +117,15 @@ LATENTSTRUCT_CLONES static double sum_labelings(const Steps &steps, std::size_t 
     mass = 1.0;
   }
   const auto divide = [&](std::size_t t, std::size_t place, const Lanes &backward) __attribute__((always_inline)) {
-    const Lanes reached = lanes(forward + t * width + place);
+    const Lanes reached = load(forward + t * width + place);
     lanes(marginals + t * width + place) = reached * backward;
     // Labels that are not reachable might overflow, and count for nothing.
-    const Lanes product = lanes(potentials + t * width + place) * backward;
+    const Lanes product = load(potentials + t * width + place) * backward;
     lanes(potentials + t * width + place) = forbidding ? (reached > 0.0 ? product : all_lanes(0.0)) : product;
   };
   for (std::size_t y = 0; y < width; y += WIDTH) divide(length - 1, y, all_lanes(1.0 / mass));
   for (std::size_t t = length - 1; t > 0; --t)
-    multiply_rows<Sums, 1>({potentials + t * width, 0, 1}, n, steps.turned, width,
+    multiply_rows<Linear, 1>({potentials + t * width, 0, 1}, n, steps.turned, width,
                            [&](int, std::size_t place, const Lanes &backward)
                                __attribute__((always_inline)) { divide(t - 1, place, backward); });
   return log_scale + log_of(mass);

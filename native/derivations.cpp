@@ -111,7 +111,7 @@ void sample_derivations(Forests forests, Vector scores, double temperature, Inde
   check(forests, scores);
   require(temperature > 0.0, "the temperature must be above 0");
   require(used.shape(1) == scores.shape(0), "used must be (draws, edges)");
-  std::fill_n(used.data(), used.size(), 0);
+  std::fill_n(used.data(), used.shape(0) * used.shape(1), 0);
   std::vector<double> shares(scores.shape(0));
   std::vector<Index> open;
   std::mt19937_64 numbers(static_cast<std::uint64_t>(seed));
@@ -150,7 +150,7 @@ void best_derivations(Forests forests, Vector scores, Out<double, 2> values, Out
   const std::size_t count = used.shape(0);
   require(used.shape(1) == scores.shape(0) && values.shape(0) == count && values.shape(1) == static_cast<std::size_t>(forests.n),
           "used must be (count, edges), values (count, forests)");
-  std::fill_n(used.data(), used.size(), 0);
+  std::fill_n(used.data(), used.shape(0) * used.shape(1), 0);
   std::vector<std::vector<Derivation>> best;
   std::vector<std::pair<Index, Index>> open;
   for (Index f = 0; f < forests.n; ++f) {

@@ -107,7 +107,7 @@ struct Tables {
   }
 };
 
-void check(const Forests &forests, const In<Index, 1> &rows, const In<double, 1> &scores) {
+void check(const Forests &forests, const Indices &rows, const Vector &scores) {
   std::size_t n_edges = 0;
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     require(rows(k) >= 0 && rows(k) < forests.n, "rows must be numbers of forests");
@@ -116,7 +116,7 @@ void check(const Forests &forests, const In<Index, 1> &rows, const In<double, 1>
   require_length(n_edges, scores);
 }
 
-void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<Index, 1> level_at, Out<double, 1> values) {
+void best_by_loss(Forests forests, Indices rows, Vector scores, Indices level_at, Values values) {
   check(forests, rows, scores);
   require_length(rows.shape(0) + 1, level_at);
   require(level_at(rows.shape(0)) == static_cast<Index>(values.shape(0)), "values must have the given levels");
@@ -133,7 +133,7 @@ void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<I
   }
 }
 
-void trace_losses(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<Index, 1> losses, Out<double, 1> used) {
+void trace_losses(Forests forests, Indices rows, Vector scores, Indices losses, Values used) {
   check(forests, rows, scores);
   require_length(rows.shape(0), losses);
   require_length(scores.shape(0), used);

@@ -1,6 +1,6 @@
 // Sequences of tokens end to end.
 #pragma once
-#include "binding.hpp"
+#include "arrays.hpp"
 
 #include <algorithm>
 

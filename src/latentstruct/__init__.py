@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from latentstruct.tasks import *  # noqa: F403
 
 __version__ = "0.1.0"
+INPUTS = (
+    "CandidateDocuments",
+    "DetectionInput",
+    "GapCosts",
+    "GraphInput",
+    "ProgramInput",
+    "ProgramOutput",
+    "grid_graph",
+)
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -56,6 +65,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "persistence.checkpoints": ("Checkpoint",),
         "persistence.models": ("load",),
         "solvers": solvers.__all__,
-        "tasks": (*tasks.__all__, "CandidateDocuments", "DetectionInput", "GapCosts", "GraphInput", "grid_graph"),
+        "tasks": (*tasks.__all__, *INPUTS),
     },
 )

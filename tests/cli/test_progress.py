@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import HANGS, run
-from latentstruct import CCCP, CRF, LBFGS, Chain, InputError, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
+from error_fields import raises
+from latentstruct import CCCP, CRF, LBFGS, Chain, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Iteration, Temperature
 from latentstruct.estimators.reports import estimate_end
@@ -246,7 +247,7 @@ def test_steps_may_differ_in_cost_begin_and_be_left_out():
     steps.skip()
     assert said == ["1 of 3 parts: small", "2 of 3 parts, about 50 s left: large"]
     assert steps.seconds_left() is None
-    with pytest.raises(InputError, match="`costs` must be 3 numbers"):
+    with raises("costs", got="1 numbers", expected="3 numbers (one for each of parts)"):
         Steps(said.append, 3, "parts", [1.0])
 
 
@@ -383,7 +384,7 @@ def test_remarks_hold_nothing_that_a_terminal_obeys(capsys):
 
 
 def test_starts_that_make_no_sense_are_left_to_the_solver():
-    with pytest.raises(InputError, match="restarts"):
+    with raises("restarts", got="'x'", expected="an integer of at least 1 or None"):
         LatentSSVM(LatentMulticlass(n_states=2, weights="state"), restarts="x", verbose=True).fit(
             np.eye(4), [0, 1, 0, 1]
         )

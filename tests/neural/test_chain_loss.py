@@ -333,3 +333,23 @@ def test_the_library_does_not_import_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10**6))
+def test_equal_to_pytorch_partial_crf(seed):
+    peer_module = pytest.importorskip("pytorch_partial_crf", reason="its released versions need torch 1")
+    generator = torch.Generator().manual_seed(seed)
+    emissions = torch.randn(4, 6, 5, generator=generator)
+    tags = torch.randint(5, (4, 6), generator=generator)
+    tags[torch.rand(4, 6, generator=generator) < 0.5] = -1
+    peer, module = peer_module.PartialCRF(5), CRF(5)
+    module.load_state_dict(peer.state_dict())
+    losses, slopes = [], []
+    for value in (lambda scores: module(scores, tags, reduction="sum"), lambda scores: peer(scores, tags)):
+        scores = emissions.clone().requires_grad_()
+        losses.append(value(scores))
+        losses[-1].backward()
+        slopes.append(scores.grad)
+    torch.testing.assert_close(*losses, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*slopes, rtol=1e-5, atol=1e-5)

@@ -7,8 +7,7 @@ from error_fields import raises
 from latentstruct import CCCP, Bundle, Chain, LatentMulticlass, LatentSSVM, StructuralSVM
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import BlockAscent, CuttingPlane, FrankWolfe, HingeSolver, Proximal
-from latentstruct.solvers.bundle import PlaneBundle
-from latentstruct.solvers.caches import dense_planes, shared_out
+from latentstruct.solvers.bundle import PlaneBundle, dense_planes, shared_out
 
 TOL = 3e-3
 

@@ -1,5 +1,6 @@
 import warnings
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -730,3 +731,48 @@ def test_latents_that_do_not_fit_are_named():
 @pytest.mark.parametrize("solver", [CCCP(), CCCP(Bundle()), CCCP(FrankWolfe()), CCCP(LBFGS()), SelfPaced()], ids=str)
 def test_the_solvers_keep_the_contract(solver):
     check_solver(solver)
+
+
+class Noting(BlockAscent):
+    """Notes the oracle calls of each run."""
+
+    runs: ClassVar[list] = []
+
+    def minimize(self, *arguments, **options):
+        found = super().minimize(*arguments, **options)
+        self.runs.append(found.oracle_calls)
+        return found
+
+
+def test_oracle_calls_are_those_of_the_inner_solvers():
+    task, batch, objective = latent_objective(8, C=0.3, noise=0.2)
+    with_first(objective, task, batch, 8)
+    Noting.runs.clear()
+    result = CCCP(Noting(), restarts=2).minimize(objective)
+    assert len(Noting.runs) >= len(result.history)
+    # Each start also evaluates its initial latents.
+    assert result.oracle_calls == sum(Noting.runs) + 2 * objective.n_examples
+
+
+class Recorder:
+    """A checkpointer that only notes why training ended, empty if it did not."""
+
+    saved, name = None, "recorder"
+
+    def __init__(self):
+        self.ended = []
+
+    def save(self, make_tree, ended=""):
+        self.ended.append((make_tree()["start"], ended))
+
+
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_a_checkpoint_is_final_only_after_the_last_start(restarts):
+    task, batch, objective = latent_objective(8, C=0.3, noise=0.2)
+    with_first(objective, task, batch, 8)
+    recorder = Recorder()
+    result = CCCP(restarts=restarts).minimize(objective, checkpointer=recorder)
+    *earlier, (start, reason) = recorder.ended
+    assert {ended for _, ended in earlier} == {""}
+    assert {start for start, _ in recorder.ended} == set(range(restarts))
+    assert (start, reason) == (restarts - 1, result.reason)

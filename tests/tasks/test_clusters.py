@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from error_fields import raises
 from latentstruct.exceptions import InputError
 from latentstruct.metrics import ClusterScore, cluster_scores
 
@@ -205,5 +206,5 @@ def test_bad_input(truth, found, message):
 
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 1.0], [np.nan, 1.0]])
 def test_bad_weights(weights):
-    with pytest.raises(InputError, match="`sample_weight` must be 2 finite weights"):
+    with raises("sample_weight", expected="2 finite weights ≥ 0 (one per document), not all 0"):
         cluster_scores([[0], [0]], [[0], [0]], weights)

@@ -373,16 +373,16 @@ def test_bad_input(task, X, Y, message):
 def test_soft_max_is_refused():
     task = DiverseSubset(1)
     task._set()
-    with pytest.raises(InputError, match="hard maxima only"):
+    with raises("temperature", expected="(0, 0) for DiverseSubset, which supports hard maxima only"):
         task.planes(task.prepare([WORDS]), np.zeros(task.n_features), "free", Temperature(1.0))
 
 
 def test_bad_choices():
-    with pytest.raises(InputError, match="indices of different documents"):
+    with raises("chosen", got="[0, 0]", expected="indices of different documents"):
         subtopic_loss([["a"], ["b"]], [0, 0])
-    with pytest.raises(InputError, match="indices of documents from 0 to 1, got 2"):
+    with raises("chosen", got="2", expected="indices of documents from 0 to 1"):
         subtopic_loss([["a"], ["b"]], [2])
-    with pytest.raises(InputError, match="the indices of the chosen documents"):
+    with raises("chosen", got="[0.5]", expected="the indices of the chosen documents"):
         subtopic_loss([["a"], ["b"]], [0.5])
     with raises("choices", got="1 choices"):
         diversity_scores([[["a"]], [["b"]]], [[0]])

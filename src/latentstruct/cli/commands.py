@@ -1,4 +1,4 @@
-"""The commands: train, prepare, predict, evaluate, report, info, tasks, example, infer, reproduce and demo."""
+"""The commands: train, prepare, predict, evaluate, report, info, tasks, example, infer, scan, reproduce and demo."""
 
 import inspect
 import sys
@@ -32,6 +32,7 @@ from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_tr
 from latentstruct.cli.report import ReportOptions, report
 from latentstruct.cli.reproduce import ReproduceOptions, reproduce
 from latentstruct.cli.run import train
+from latentstruct.cli.scan import ScanOptions, scan
 from latentstruct.cli.tasks import ExampleOptions, TasksOptions, example, tasks
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json, show_percent
 
@@ -259,6 +260,7 @@ _COMMANDS: tuple[tuple[type[Any], Any], ...] = (
     (TasksOptions, tasks),
     (ExampleOptions, example),
     (InferOptions, infer),
+    (ScanOptions, scan),
     (ReproduceOptions, reproduce),
     (DemoOptions, demo),
 )

@@ -50,25 +50,6 @@ class Trained:
         """Return the error of a model whose parts contradict each other."""
         return FormatError(self.path, damage("a damaged one", why), "a complete model", "Train again.")
 
-    def restored(
-        self, restore: Callable[[Any], Any], size: Callable[[Any], Any] | None = None, expected: Any = None
-    ) -> Any:
-        """Return the features made from their record; raise if they do not fit the weights of the model.
-
-        `size` returns the number of features, by default their attribute ``n_features_``; `expected` is that of the
-        model, by default the attribute ``n_inputs_`` of its task.
-        """
-        try:
-            features = restore(self.record.features)
-        except InputError as error:
-            raise self.damaged(str(error)) from error
-        except (LookupError, TypeError) as error:
-            raise self.damaged("the state of its features cannot be read") from error
-        found = features.n_features_ if size is None else size(features)
-        if found != (self.estimator.task_.n_inputs_ if expected is None else expected):
-            raise self.damaged("its features do not belong to its weights")
-        return features
-
 
 @dataclass
 class Loaded:
@@ -254,9 +235,25 @@ class KindSpec(ABC):
         """Return whether estimator and record belong together; the class of the task has been checked."""
         return True
 
-    def restore(self, model: Trained) -> Any:
-        """Return the features of a trained model."""
+    def features_class(self) -> Any:
+        """Return the class of the features whose state the record has, None if there are none."""
         return None
+
+    def restore(self, model: Trained) -> Any:
+        """Return the features of a trained model; raise if they do not fit its weights."""
+        kind, task = self.features_class(), model.estimator.task_
+        if kind is None:
+            return None
+        try:
+            features = kind.from_state(model.record.features)
+        except InputError as error:
+            raise model.damaged(str(error)) from error
+        except (LookupError, TypeError) as error:
+            raise model.damaged("the state of its features cannot be read") from error
+        # Tasks of pairs have one weight per feature, and no inputs.
+        if features.n_features_ != (task.n_inputs_ or task.n_features):
+            raise model.damaged("its features do not belong to its weights")
+        return features
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         """Return the labels that a trained model knows, if its files may have others."""
@@ -362,6 +359,10 @@ class KindSpec(ABC):
 
     def _module(self, name: str) -> Any:
         return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")
+
+    def lead_blocks(self, model: Trained) -> "list[Block]":
+        """Return what a report shows first; by default nothing."""
+        return []
 
     def weight_blocks(self, model: Trained) -> "list[Block]":
         """Return what a report shows of the weights."""

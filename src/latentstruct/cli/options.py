@@ -140,13 +140,18 @@ class TrainOptions(RunOptions):
         """The file that is trained on."""
         return self.data or ""
 
+    @property
+    def valid_source(self) -> str | None:
+        """The file that is evaluated on, None if there is none."""
+        return self.valid
+
     def held_out(self) -> HeldOut:
         """Return the data to evaluate on."""
         return HeldOut(self.valid)
 
     def check(self) -> None:
         """Raise before anything is read if options contradict each other or the results cannot be written."""
-        self.check_run(self.valid)
+        self.check_run(self.valid_source)
         check_one_stream(**{name: getattr(self, name) for name in self.files})
         if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")

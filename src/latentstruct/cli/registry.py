@@ -25,6 +25,7 @@ NAMES = (
     "parse",
     "diverse",
     "cluster",
+    "program",
 )
 """The folders of `latentstruct.cli.kinds`, in the order of the help."""
 

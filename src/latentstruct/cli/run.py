@@ -32,10 +32,11 @@ def train(kind: KindSpec, options: TrainOptions) -> None:
     else:
         loaded = kind.load(options, progress)
     model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels, progress.say)
-    held_out = None if options.valid is None else kind.read(model, options.held_out())
+    held_out = None if options.valid_source is None else kind.read(model, options.held_out())
     with kind.naming(options.source):
         loaded = kind.encode(loaded, progress)
-        Training(kind, options, loaded, replace(model, record=loaded.record), held_out, progress).run()
+        model = replace(model, estimator=loaded.estimator, record=loaded.record)
+        Training(kind, options, loaded, model, held_out, progress).run()
 
 
 @dataclass
@@ -135,7 +136,7 @@ class Training:
         from latentstruct.viz.report.page import write_page
 
         assert self.options.report is not None
-        data, source = self.held_out, f"{shown_name(self.options.valid)}, held out from training"
+        data, source = self.held_out, f"{shown_name(self.options.valid_source)}, held out from training"
         if data is None:
             data, source = self.loaded.shown, f"{shown_name(self.options.source)}, the training data"
         with caught_warnings() as warned:

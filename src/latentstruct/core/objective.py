@@ -1,5 +1,6 @@
 """The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -69,9 +70,16 @@ class Objective:
 
     def evaluate(self, w: Vector) -> tuple[float, bool]:
         """Return the objective at w, and whether inference was exact."""
+        value, _, exact = self.evaluate_with_bound(w)
+        return value, exact
+
+    def evaluate_with_bound(self, w: Vector) -> tuple[float, float, bool]:
+        """Return the objective at w, an upper bound of it, and whether inference was exact, so that both are equal."""
         plus, minus = self.plus.total(w), self.minus.total(w)
         # Evaluate the sides first: both may be so large that Ω would be lost by rounding in one of them.
-        return self.regularizer.value(w) + (plus(w) - minus(w)), plus.exact and minus.exact
+        value = self.regularizer.value(w) + (plus(w) - minus(w))
+        # A missed maximum of f⁻ makes the value larger, which leaves it an upper bound.
+        return value, value + (plus.slack if minus.below else math.inf), plus.exact and minus.exact
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective and a (sub)gradient of it at w."""

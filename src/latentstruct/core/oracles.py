@@ -49,7 +49,7 @@ class BaseOracle:
     n_examples: int = field(init=False, repr=False)
     n_features: int = field(init=False, repr=False)
     # Without annotations, so that these are no fields.
-    smooth = half_smooth = linear = approximate = False
+    smooth = half_smooth = linear = approximate = bounded_above = False
     supporting = separable = divisible = True
     batch = cast("Batch | None", None)
 
@@ -141,6 +141,11 @@ class TaskOracle(BaseOracle):
         """Whether results are known in advance to be inexact."""
         return isinstance(self.batch, ApproximateBatch) and self.batch.is_approximate(self.temperature)
 
+    @property
+    def bounded_above(self) -> bool:  # type: ignore[override]
+        """Whether inexact maxima come with upper bounds."""
+        return self.task.tags.upper_bounds and self._hard
+
     def plane_losses(self) -> Any:
         """Return the current losses of planes found with other losses; None if unknown."""
         return self.task.plane_losses(self.batch)
@@ -208,7 +213,11 @@ class TaskOracle(BaseOracle):
         queried = inexact if rows is None else rows[inexact]
         truth = planes_of(self.task, self.batch, Query(w, "clamped", self.temperature, queried))
         higher = np.flatnonzero(truth.values > found.values[inexact])
-        return found.replaced(inexact[higher], replace(truth.take(higher), exact=False)) if len(higher) else found
+        if not len(higher):
+            return found
+        # The upper bounds of the values stay as they are.
+        left = (found.each_slack + found.values)[inexact[higher]] - truth.values[higher]
+        return found.replaced(inexact[higher], replace(truth.take(higher), exact=False, excess=np.maximum(0.0, left)))
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
         weights = self.weights if rows is None else self.weights[rows]
@@ -256,7 +265,7 @@ class SlackOracle(TaskOracle):
     scales: tuple[float, ...] = tuple(2.0**k for k in range(-6, 7))
     truth: Planes = None  # type: ignore[assignment]
     """Planes of the true outputs, set after initialization."""
-    pools = False
+    pools = bounded_above = False
     smoothed = BaseOracle.smoothed
 
     def __post_init__(self) -> None:
@@ -278,7 +287,7 @@ class SlackOracle(TaskOracle):
             better = np.flatnonzero(product > best_product)
             best = best.replaced(better, found.take(better))
             best_product[better] = product[better]
-        return replace(best, exact=False)
+        return replace(best, exact=False, excess=np.inf)
 
     def _planes(self, w: Vector, rows: Indices | None, chunks: Chunks = ONE_CHUNK) -> Planes:
         rows = np.arange(self.n_examples) if rows is None else rows

@@ -4,6 +4,7 @@ A *task* knows one structure and no solver; a *solver* knows objectives and plan
 only composes them. `latentstruct.testing` checks these contracts for custom tasks and solvers.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -145,6 +146,8 @@ class Pooled:
     exact : bool or ndarray of bool of shape (k,)
         Whether each result is the true maximum or sum. Inexact results of a hard pool are the score and loss of some
         output, so that their planes are below the function; those of a soft pool are arbitrary.
+    excess : float or ndarray of shape (k,)
+        How far the true maximum may be above an inexact value, infinite if unknown.
     """
 
     values: Vector
@@ -152,6 +155,7 @@ class Pooled:
     losses: Vector | float
     soft: bool = False
     exact: bool | NDArray[np.bool_] = True
+    excess: float | Vector = math.inf
 
     @property
     def all_exact(self) -> bool:
@@ -220,6 +224,8 @@ class TaskTags:
         Whether inference is exact for every input.
     above_truth : bool
         Whether inexact results are never below those of the true output; otherwise the oracle takes the larger of both.
+    upper_bounds : bool
+        Whether inexact results of hard pools come with upper bounds, `Pooled.excess`, so that gaps stay proven.
     exact_slack : bool
         Whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact.
     renyi : bool
@@ -252,6 +258,7 @@ class TaskTags:
     two_temperatures: bool = False
     exact: bool = True
     above_truth: bool = False
+    upper_bounds: bool = False
     exact_slack: bool = False
     renyi: bool = False
     latent_loss: bool = False
@@ -511,6 +518,8 @@ class Oracle(Protocol):
         Whether sums over some of the examples are known.
     approximate : bool
         Whether results are known in advance to be inexact.
+    bounded_above : bool
+        Whether inexact maxima come with upper bounds.
     batch : Batch, optional
         The examples, if they are in one batch in this process.
     chunk_bounds : ndarray of int, optional
@@ -546,6 +555,10 @@ class Oracle(Protocol):
 
     @property
     def approximate(self) -> bool:
+        """See the attributes."""
+
+    @property
+    def bounded_above(self) -> bool:
         """See the attributes."""
 
     def total(self, w: Vector) -> Plane:

@@ -232,8 +232,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
     def _solver(self, objective: Objective) -> BaseSolver:
-        limits = {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
-        return select_solver(self.solver, objective, self.restarts, self.cache_mb, **limits)
+        limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "cache_mb")}
+        return select_solver(self.solver, objective, self.restarts, **limits)
 
     def _starts(self, task: BaseTask, data: DataPlacement, H: Any, objective: Objective, compose: Compose) -> Starts:
         """Return the initial values of the starts."""

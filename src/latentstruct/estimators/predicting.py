@@ -168,8 +168,8 @@ class Predicting(StoredExamples):
     def log_probability(self, X: Any, y: Any) -> Vector:
         """Return log P(y | x) of an output of each example, by the P(y, h | x) of `marginals`.
 
-        Latents are summed out. Of an output that is partly unknown (-1 for some tokens or nodes) it is the probability of
-        all outputs that agree with what is known, such as those that have a span.
+        Latents are summed out. Of an output that is partly unknown (-1 for some tokens or nodes) it is the probability
+        of all outputs that agree with what is known, such as those that have a span.
 
         Parameters
         ----------
@@ -193,8 +193,8 @@ class Predicting(StoredExamples):
     def complete(self, X: Any, y: Any = None) -> list[Any]:
         """Return the best latent h of each example given its known output; `ShardedData` include their outputs.
 
-        Of outputs that may be partly unknown, such as those of chains and graphs, it returns the best output that agrees
-        with what is known: labels are fixed in `y`, and -1 elsewhere.
+        Of outputs that may be partly unknown, such as those of chains and graphs, it returns the best output that
+        agrees with what is known: labels are fixed in `y`, and -1 elsewhere.
         """
         check_weights(self)
         if isinstance(X, ShardedData):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -545,13 +545,21 @@ class MentionPairFeatures(Transformer):
         matrix.has_canonical_format = True
         return matrix
 
-    def state(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """Return the state for saving."""
         return {"entity_types": bool(self.entity_types), "n_features": len(self.feature_names)}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore a saved state; raise if it is that of other features."""
-        if state.get("n_features") != len(self.feature_names) or not isinstance(state.get("entity_types"), bool):
-            expected = f"a state of {len(self.feature_names)} features"
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Restore features from the result of `to_state`; raise if it is that of other features."""
+        found = cls()
+        if state.get("n_features") != found.n_features_ or not isinstance(state.get("entity_types"), bool):
+            expected = f"a state of {found.n_features_} features"
             raise InputError("state", state, expected, "Train the model again with this version.")
-        self.entity_types = state["entity_types"]
+        found.entity_types = state["entity_types"]
+        return found
+
+    @property
+    def n_features_(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)

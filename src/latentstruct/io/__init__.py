@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from latentstruct.io.groups import ItemGroups, read_groups, write_groups
     from latentstruct.io.meme import MemeMotif, read_meme, write_meme
     from latentstruct.io.ncbi_matrix import SubstitutionMatrix, blosum62, read_ncbi_matrix, write_ncbi_matrix
+    from latentstruct.io.programs import ProgramRecord, read_programs, write_values
     from latentstruct.io.ranking import Queries, read_queries, write_scores
     from latentstruct.io.svmlight import read_svmlight
     from latentstruct.io.tables import ClassData, read_classes, read_csv
@@ -66,6 +67,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "columns": ("ColumnSentences", "parse_conll", "read_conll", "write_conll"),
         "coreference": ("read_coreference", "write_coreference"),
         "diversity": ("DiversityQuery", "read_diversity", "write_choices"),
+        "programs": ("ProgramRecord", "read_programs", "write_values"),
         "fasta": ("Sequences", "read_fasta", "write_fasta", "write_sites"),
         "graphs": ("GraphFeatures", "GraphRecord", "graph_labels", "predicted_graphs", "read_graphs", "write_graphs"),
         "groups": ("ItemGroups", "read_groups", "write_groups"),

@@ -81,7 +81,7 @@ class Monitor:
     best, objective : ndarray and float
         The best weights and their objective.
     proven_at, proven : ndarray and float
-        The same for weights with exact inference.
+        The same for weights with exact inference, or an upper bound of their objective.
     lower_bound, bounded : float and bool
         The best bound, and whether it is valid: it is based on planes that are below their functions.
     found, met : str and bool
@@ -221,19 +221,30 @@ class Monitor:
     def _prefer_proven(self) -> None:
         """Prefer weights that provably meet the tolerance to those that only seem to.
 
-        Inexact weights are evaluated once more before they are accepted: inference may be better by now.
+        Inexact weights are evaluated once more before they are accepted: inference may be better by now, or it may know
+        an upper bound of the objective.
         """
         self._revalue()
         if self.exact or not self.bounded:
             return
         proven = self.is_small(self.proven - self.lower_bound, self.proven)
         if self.best is not None and not proven and self.is_small():
-            value, exact = self.problem.evaluate(self.best)
+            value, upper, _ = self.problem.evaluate_with_bound(self.best)
             self.objective = max(self.objective, value)
-            if exact and value < self.proven:
-                self.proven, self.proven_at = value, self.best
+            if upper < self.proven:
+                self.proven, self.proven_at = upper, self.best if upper <= self.objective else self.best.copy()
         if self.is_small(self.proven - self.lower_bound, self.proven):
             self.objective, self.best = self.proven, self.proven_at
+
+    def _prove(self) -> None:
+        """Report an upper bound instead of an inexact objective, if inference knows one, so that the gap is proven."""
+        if self.exact or not self.bounded or self.best is None or not self.problem.plus.bounded_above:
+            return
+        _, upper, _ = self.problem.evaluate_with_bound(self.best)
+        if math.isfinite(upper):
+            self.objective, self.proven, self.proven_at = upper, upper, self.best
+            if self.reason == "converged" and not self.is_small():
+                self.reason = "stalled"
 
     def bound(self, value: float, below: bool = True) -> None:
         """Report a value below the minimum, or an estimate if it is based on planes that may not be below."""
@@ -304,6 +315,7 @@ class Monitor:
         """Return the result; the last entry of the history is updated to agree with it."""
         assert self.best is not None
         self._prefer_proven()
+        self._prove()
         self._check()
         calls, value, bound = self.tally.calls - self.calls_before, self.objective, self.lower_bound
         if self.history:

@@ -15,7 +15,6 @@ from latentstruct.core.validation import boolean, integer, real
 from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
 from latentstruct.solvers.base import SOLVER, BaseSolver, least_scale, solving
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
 
@@ -107,7 +106,9 @@ class CCCP(BaseSolver):
         from latentstruct.solvers.selection import choose_solver
 
         inner = choose_solver(convex, repeated) if self.inner is None else clone(self.inner)
-        return inner if self.cache_mb is None else bounded(inner, self.cache_mb)
+        if self.cache_mb is not None:
+            inner.cache_mb = self.cache_mb
+        return inner
 
 
 @dataclass

@@ -13,11 +13,11 @@ import numpy as np
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Indices, Vector, Weights
 from latentstruct.persistence.state_trees import CONTEXT, load_state_dict, state_dict
+from latentstruct.planes.memory import MEGABYTE
 from latentstruct.planes.plane import Planes
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import Monitor
-from latentstruct.solvers.caches import MEGABYTE
 
 
 @dataclass

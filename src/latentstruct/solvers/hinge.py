@@ -10,8 +10,7 @@ from latentstruct.core.types import Vector
 from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
-from latentstruct.solvers.bundle import Bundle, PlaneBundle
-from latentstruct.solvers.caches import MOST_PLANES, affordable_planes, shared_out
+from latentstruct.solvers.bundle import MOST_PLANES, Bundle, PlaneBundle, affordable_planes
 
 CACHED_PLANES = 50
 # Number of periods of `patience` iterations, each as good as the last, that block ascent may still need.
@@ -63,14 +62,13 @@ class HingeSolver(BaseSolver):
     cache_mb: float | None = None
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        affordable = affordable_planes(objective)
-        most = MOST_PLANES if self.cache_mb is not None else affordable
         # Block ascent is slow if the loss outweighs ½‖w‖², so that no fixed proximal term is suitable.
-        bundle = Bundle(self.tol, max_planes=most, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
+        bundle = Bundle(self.tol, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
-            store_mb = shared_out(self.cache_mb, objective.n_features, most).store_mb
+            store_mb = bundle._shares(objective).store_mb
             patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
-            gives_up = partial(self._crawls, patience) if affordable == MOST_PLANES else None
+            fits = affordable_planes(objective.n_features) == MOST_PLANES
+            gives_up = partial(self._crawls, patience) if fits else None
             BlockAscent(self.tol, settle=self.settle, cache_mb=store_mb)._run(objective, monitor, w, state, gives_up)
             if monitor.reason:
                 return

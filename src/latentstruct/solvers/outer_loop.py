@@ -103,7 +103,6 @@ class OuterLoop(Generic[O]):
             try:
                 if not self._under_way:
                     self._begin()
-                    self._under_way = True
                 while True:
                     if not self.solved:
                         self._round()

@@ -15,7 +15,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict, state_dict
 from latentstruct.planes.plane import Plane
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import dense_planes
+from latentstruct.solvers.bundle import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
 
 # Ratio of successive temperatures, and where the hard objective takes over.

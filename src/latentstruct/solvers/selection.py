@@ -7,7 +7,6 @@ from latentstruct.core.objective import Objective
 from latentstruct.core.validation import copied, options
 from latentstruct.exceptions import InputError
 from latentstruct.solvers.base import SOLVER, BaseSolver
-from latentstruct.solvers.caches import affordable_planes, bounded
 
 SOLVERS = {
     "block_ascent": "BlockAscent",
@@ -44,7 +43,7 @@ def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
         if "smooth" in properties:
             return solvers.LBFGS()
         if objective.n_examples == 1 or "planes" not in properties:
-            return solvers.Bundle(max_planes=affordable_planes(objective))
+            return solvers.Bundle()
         if not repeated:
             return solvers.HingeSolver()
         return solvers.HingeSolver(patience=40 if objective.n_features <= LONG else 1000, hopeless=0.0)
@@ -54,9 +53,7 @@ def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
     return solvers.CCCP() if decoded and objective.plus.approximate else solvers.LBFGS()
 
 
-def select_solver(
-    solver: Any, objective: Objective, restarts: int | None = None, cache_mb: float | None = None, **limits: Any
-) -> BaseSolver:
+def select_solver(solver: Any, objective: Objective, restarts: int | None = None, **limits: Any) -> BaseSolver:
     """Return the solver for an objective, with its parameters.
 
     Parameters
@@ -67,10 +64,8 @@ def select_solver(
         The objective.
     restarts : int, optional
         Number of starts. A convex objective needs one only.
-    cache_mb : float, optional
-        Memory for planes.
     limits
-        `tol`, `max_iter` and `max_seconds`; None keeps the solver's own.
+        `tol`, `max_iter`, `max_seconds` and `cache_mb`; None keeps the solver's own.
     """
     CHOICES.check(solver, "solver")
     if not isinstance(solver, str):
@@ -88,4 +83,4 @@ def select_solver(
     for name, value in limits.items():
         if value is not None:
             setattr(found, name, value)
-    return found if cache_mb is None else bounded(found, cache_mb)
+    return found

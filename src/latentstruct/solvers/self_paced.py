@@ -14,7 +14,6 @@ from latentstruct.core.types import Vector
 from latentstruct.core.validation import instance, integer, real
 from latentstruct.persistence.state_trees import Numbers, Tree
 from latentstruct.solvers.base import LAST, BaseSolver, solving
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.starts import OneStart
@@ -82,7 +81,7 @@ class SelfPaced(BaseSolver):
 
     def _cccp(self) -> CCCP:
         cccp = CCCP() if self.inner is None else clone(self.inner)
-        return bounded(cccp, self.cache_mb).set_params(tol=self.tol, max_seconds=self.max_seconds)
+        return cccp.set_params(tol=self.tol, max_seconds=self.max_seconds, cache_mb=self.cache_mb or cccp.cache_mb)
 
     @property
     def n_starts(self) -> int:

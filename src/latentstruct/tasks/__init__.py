@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from latentstruct.tasks.measure.task import Measure
     from latentstruct.tasks.motif.task import Motif
     from latentstruct.tasks.parsing.task import Parsing
+    from latentstruct.tasks.program.inputs import ProgramInput, ProgramOutput
+    from latentstruct.tasks.program.task import Program
     from latentstruct.tasks.ranking import PairwiseRanking, PrecisionAtK
     from latentstruct.tasks.semi_markov.task import SemiMarkov
 
@@ -41,6 +43,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "measure.task": ("Measure",),
         "motif.task": ("Motif",),
         "parsing.task": ("Parsing",),
+        "program.task": ("Program",),
         "ranking": ("PairwiseRanking", "PrecisionAtK"),
         "semi_markov.task": ("SemiMarkov",),
     },
@@ -50,5 +53,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "detection": ("DetectionInput", "chosen_boxes"),
         "diversity": ("CandidateDocuments",),
         "graph.inputs": ("GraphInput", "grid_graph"),
+        "program.inputs": ("ProgramInput", "ProgramOutput"),
     },
 )

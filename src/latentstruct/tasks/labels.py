@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from numbers import Real
 from typing import Any
 
@@ -168,8 +169,14 @@ def is_partial(label: Any) -> bool:
 
 
 def single_labels(seen: Iterable[Any]) -> Iterator[Any]:
-    """Yield labels, those in sets and soft labels one by one, and the marker of unknown ones before these."""
-    for label in seen:
+    """Yield labels, those in sets and soft labels one by one, and the marker of unknown ones before these.
+
+    Repeated labels are yielded once if all are hashable.
+    """
+    labels = list(seen)
+    with suppress(TypeError):
+        labels = list(dict.fromkeys(labels))
+    for label in labels:
         if is_partial(label):
             yield UNKNOWN
             yield from label

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import Description, InputError
+from latentstruct.tasks.chain.rules import TransitionRules
 from latentstruct.torch.chain_distribution import ChainDistribution, best_labels
 from latentstruct.torch.chain_pools import Layout, Table, chain_arrays, chain_values
 from latentstruct.torch.chain_tokens import weighted_token_losses
 from latentstruct.torch.chain_truth import Truth, read_truth, without_skipped
 from latentstruct.torch.losses import named_loss
-from latentstruct.torch.rules import TransitionRules
 from latentstruct.torch.tensors import check_mask, check_tensor, reduce_losses, shape_of, to_array
 
 
@@ -100,7 +100,8 @@ class ChainLoss(nn.Module):
         self.start_transitions = nn.Parameter(torch.empty(n_labels))
         self.end_transitions = nn.Parameter(torch.empty(n_labels))
         shapes = ((n_labels, n_labels), (n_labels,), (n_labels,))
-        for name, shape, allowed in zip(TransitionRules._fields, shapes, rules or (None,) * 3, strict=True):
+        for name, shape, given in zip(TransitionRules._fields, shapes, rules or (None,) * 3, strict=True):
+            allowed = None if given is None else torch.as_tensor(given)
             if allowed is not None and (allowed.shape != shape or allowed.dtype != torch.bool):
                 raise InputError(f"rules.{name}", shape_of(allowed), f"a boolean tensor of shape {shape}")
             self.register_buffer(f"forbidden_{name}", None if allowed is None else ~allowed, persistent=False)
@@ -174,7 +175,7 @@ class ChainLoss(nn.Module):
         if self.loss == "hinge" and costs is not None and truth.hidden().any():
             expected = "known for loss='hinge'"
             raise InputError("tags", Description("unknown labels"), expected, "Use 'latent_hinge' or 'marginal'.")
-        blocks = emissions, *self._transitions()
+        blocks = emissions, *self.scores()
         if weights is not None and costs is None:
             if temperature != (1.0, 1.0) or truth.shares is not None:
                 got = Description(f"weights with temperatures {tuple(temperature)}")
@@ -187,6 +188,16 @@ class ChainLoss(nn.Module):
                 problem.pools[0].added *= layout.gather(to_array(self._weights(weights, emissions), "weights"))[:, None]
             losses = chain_values(blocks, problem)
         return reduce_losses(losses, reduction, layout.n_tokens)
+
+    def scores(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the scores of transitions (S, S), of first and of last labels (S,), −inf where rules forbid them."""
+        blocks = self.transitions, self.start_transitions, self.end_transitions
+        rules = self.forbidden_transitions, self.forbidden_start, self.forbidden_end
+        transitions, start, end = (
+            block if rule is None else block.masked_fill(rule, -np.inf)  # type: ignore[arg-type]
+            for block, rule in zip(blocks, rules, strict=True)
+        )
+        return transitions, start, end
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None, tags: Tensor | None = None) -> Tensor:
         """Return the best labels.
@@ -205,7 +216,7 @@ class ChainLoss(nn.Module):
         """
         emissions, kept = self._check(emissions, mask)
         layout = Layout.of((emissions.shape[0], emissions.shape[1]), kept)
-        scores, transitions = chain_arrays(layout, (emissions, *self._transitions()))
+        scores, transitions = chain_arrays(layout, (emissions, *self.scores()))
         if tags is not None:
             truth = self._truth(self._batch_first(tags.detach()).cpu().numpy(), layout)
             scores[~truth.sets()] = -np.inf
@@ -215,7 +226,7 @@ class ChainLoss(nn.Module):
         """Return the distribution of labelings at temperature 1."""
         emissions, kept = self._check(emissions, mask)
         mask = None if kept is None else torch.from_numpy(kept)
-        return ChainDistribution(emissions, *self._transitions(), mask=mask)
+        return ChainDistribution(emissions, *self.scores(), mask=mask)
 
     def _batch_first(self, tensor: Tensor) -> Tensor:
         return tensor if self.batch_first else tensor.transpose(0, 1)
@@ -231,16 +242,6 @@ class ChainLoss(nn.Module):
         if mask is None:
             return emissions, None
         return emissions, self._batch_first(check_mask(mask, self._given_shape(emissions))).cpu().numpy()
-
-    def _transitions(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores of transitions, starts and ends, −inf where forbidden."""
-        blocks = self.transitions, self.start_transitions, self.end_transitions
-        rules = self.forbidden_transitions, self.forbidden_start, self.forbidden_end
-        transitions, start, end = (
-            block if rule is None else block.masked_fill(rule, -np.inf)  # type: ignore[arg-type]
-            for block, rule in zip(blocks, rules, strict=True)
-        )
-        return transitions, start, end
 
     def _weights(self, weights: Tensor, emissions: Tensor) -> Tensor:
         shape = self._given_shape(emissions)

@@ -276,7 +276,7 @@ class Chain(ItemLabels[ChainBatch]):
         return evidence
 
     def _best_of(self, batch: ChainBatch, scores: Table) -> tuple[Indices, Vector]:
-        """Return the labelings of largest score among those that agree with known labels and rules, and their scores."""
+        """Return the best labelings among those that agree with known labels and rules, and their scores."""
         labels, values = np.empty(len(scores), dtype=np.int64), np.empty(batch.n_examples)
         nothing = Query(np.zeros(self.n_features), "clamped")
         kernels.add_label_scores(scores, batch.offsets, self._label_scores(batch, nothing), batch.known(None))

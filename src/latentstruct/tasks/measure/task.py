@@ -85,7 +85,7 @@ class MeasureBatch:
             return self.matrix.T @ coefficients
         slope = product.copy()
         if issparse(self.matrix):
-            add_rows_transposed(*self.compressed, chosen, difference[chosen, None], slope[:, None])
+            add_rows_transposed(self.compressed, chosen, difference[chosen, None], slope[:, None])
         else:
             add_selected_rows(self.matrix, chosen, difference, slope)
         return slope

@@ -19,7 +19,7 @@ from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif.layout import Layout, Tables
-from latentstruct.tasks.motif.starts import refined_motifs
+from latentstruct.tasks.motif.starts import InitialMotif, refined_motifs
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
@@ -43,7 +43,7 @@ class MotifBatch:
     layout: Layout
     positive: NDArray[np.bool_] | None
     rows: Rows = field(default_factory=no_rows, repr=False)
-    starts: list[tuple[Indices, Indices]] | None = field(default=None, repr=False)
+    starts: list[InitialMotif] | None = field(default=None, repr=False)
     """Initial windows, found at first use."""
 
     @property
@@ -190,7 +190,7 @@ class Motif(BaseTask[MotifBatch]):
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X", X, "a list of strings")
-        return MotifBatch(self._layout(*_numbered(list(X))), None if Y is None else _positive(Y))
+        return MotifBatch(self._layout(*numbered_letters(list(X))), None if Y is None else _positive(Y))
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
         """Number the words and windows of sequences; raise if a sequence has no window."""
@@ -423,7 +423,7 @@ class Motif(BaseTask[MotifBatch]):
             batch.starts = refined_motifs(self, batch)
         if not batch.starts:
             return self.random_latents(batch, rng)
-        starts, strands = batch.starts[attempt % len(batch.starts)]
+        starts, strands, _ = batch.starts[attempt % len(batch.starts)]
         if attempt >= len(batch.starts):
             reach = max(1, self.width // 2)
             starts = self.moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))
@@ -449,11 +449,11 @@ def _positive(Y: Any, name: str = "Y") -> NDArray[np.bool_]:
     return positive
 
 
-def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
+def numbered_letters(X: list[Any], name: str = "X") -> tuple[NDArray[np.uint8], Indices]:
     """Return the letters of all sequences as numbers, and the offsets of the sequences."""
     for i, x in enumerate(X):
         if not isinstance(x, str):
-            raise InputError(f"X[{i}]", x, f"a string of the letters {LETTERS}")
+            raise InputError(f"{name}[{i}]", x, f"a string of the letters {LETTERS}")
     offsets = offsets_from_lengths(map(len, X))
     # One byte per character, whatever it is, so that positions in the text are positions in the array.
     text = "".join(X).encode("latin-1", errors="replace")
@@ -463,7 +463,7 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         i = int(np.searchsorted(offsets, at, side="right")) - 1
         place = at - int(offsets[i])
         raise InputError(
-            f"X[{i}]",
+            f"{name}[{i}]",
             Description(f"{repr_short(X[i][place])} at position {place}"),
             f"a string of the letters {LETTERS}",
             "Replace other letters by N.",

@@ -78,7 +78,7 @@ def model_page(
         return _page(subject, _general_weight_blocks(model.estimator), examples)
     record = model.record
     subject = _Subject(model.estimator, name, kind.name, library, record.n_examples, record.seconds)
-    return _page(subject, kind.weight_blocks(model), examples, out_of_fold, choice)
+    return _page(subject, kind.weight_blocks(model), examples, out_of_fold, choice, kind.lead_blocks(model))
 
 
 def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
@@ -102,6 +102,7 @@ def _page(
     examples: Examples | None,
     out_of_fold: Sequence[tuple[str, str]] = (),
     choice: "FoldScores | None" = None,
+    lead_blocks: Sequence[Block] = (),
 ) -> Page:
     # The scores are shown at the top, and again with the predictions.
     scores = [] if examples is None else [(name, f"{value} ({examples.source})") for name, value in examples.scores]
@@ -110,6 +111,7 @@ def _page(
     if examples is not None:
         predictions, lead = prediction_blocks(examples), f"Data: {examples.source}."
     sections = [
+        *([Section("Findings", lead_blocks)] if lead_blocks else []),
         Section("Summary", [FactList([*out_of_fold, *scores, *_facts(subject)])]),
         *([] if choice is None else [Section("Choice of C", [_choice_block(choice)], choice.describe())]),
         Section("Predictions", predictions, lead),

@@ -148,10 +148,11 @@ class ChainKind(KindSpec):
         others = set(range(record.n_columns)) - {record.label_column}
         return bool(record.columns) and others >= set(record.columns)
 
+    def features_class(self) -> Any:
+        return windows.WindowFeatures
+
     def restore(self, model: Trained) -> "windows.WindowFeatures":
-        template: windows.WindowFeatures = model.restored(
-            windows.WindowFeatures.from_state, lambda one: len(one.vocabulary_)
-        )
+        template: windows.WindowFeatures = super().restore(model)
         if template.n_columns_ != len(model.record.columns):
             raise model.damaged("its features do not belong to its columns")
         return template

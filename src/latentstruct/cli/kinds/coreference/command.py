@@ -83,20 +83,13 @@ class CoreferenceKind(ClusteringKind):
         X = features.transform(documents)
         sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": sum(x.shape[0] for x in X)}
         sizes["n_features"] = X[0].shape[1]
-        record = CoreferenceRecord(features=features.state(), n_mentions=n_mentions, n_examples=len(X))
+        record = CoreferenceRecord(features=features.to_state(), n_mentions=n_mentions, n_examples=len(X))
         estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
         Y = [document.clusters for document in documents]
         return Loaded(X, Y, estimator, sizes, record, features, shown=documents)
 
-    def restore(self, model: Trained) -> "mentions.MentionPairFeatures":
-        def restore(state: dict[str, Any]) -> mentions.MentionPairFeatures:
-            features = mentions.MentionPairFeatures()
-            features.restore(state)
-            return features
-
-        sizes = (lambda one: len(one.feature_names)), model.estimator.task_.n_features
-        found: mentions.MentionPairFeatures = model.restored(restore, *sizes)
-        return found
+    def features_class(self) -> Any:
+        return mentions.MentionPairFeatures
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[mentions.Document]":
         return read_documents(held_out.data or "")

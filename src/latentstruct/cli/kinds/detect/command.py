@@ -175,15 +175,14 @@ class DetectKind(KindSpec):
         n_boxes = sum(len(x.boxes) for x in X)
         sizes = {"n_examples": len(X), "n_boxes": n_boxes, "n_features": features.n_features_}
         sizes["n_labels"] = len(loaded.labels)
-        record = replace(loaded.record, features=features.state(), n_boxes=n_boxes)
+        record = replace(loaded.record, features=features.to_state(), n_boxes=n_boxes)
         return replace(loaded, X=X, sizes=sizes, record=record, shown=replace(data, described=X))
 
     def fits(self, model: Trained) -> bool:
         return len(model.estimator.classes_) > 1
 
-    def restore(self, model: Trained) -> "box_features.BoxFeatures":
-        found: box_features.BoxFeatures = model.restored(box_features.BoxFeatures.from_state)
-        return found
+    def features_class(self) -> Any:
+        return box_features.BoxFeatures
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         return frozenset(str(label) for label in estimator.classes_)
@@ -250,7 +249,7 @@ class DetectKind(KindSpec):
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         record, loss = model.record, model.estimator.task_.latent_loss
-        kept = {name: value for name, value in model.features.state().items() if name not in ("format", "version")}
+        kept = {name: value for name, value in model.features.to_state().items() if name != "format"}
         return {"boxes": kept, "latent_loss": loss, "n_boxes": record.n_boxes, "n_left_out": record.n_left_out}
 
     def facts(self, result: dict[str, Any]) -> Facts:

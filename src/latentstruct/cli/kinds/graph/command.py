@@ -163,15 +163,13 @@ class GraphKind(KindSpec):
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {"inference": describe_inference(model.estimator, loaded.X)}
 
+    def features_class(self) -> Any:
+        return io.GraphFeatures
+
     def restore(self, model: Trained) -> "io.GraphFeatures":
-        layout = model.estimator.task_.layout_
-
-        def widths(features: io.GraphFeatures) -> tuple[int, ...]:
-            columns = (features.nodes_, features.edges_)
-            return tuple(0 if one is None else one.n_columns for one in columns)
-
-        expected = (layout.n_inputs, layout.n_edge_inputs)
-        found: io.GraphFeatures = model.restored(io.GraphFeatures.from_state, widths, expected)
+        found: io.GraphFeatures = super().restore(model)
+        if (found.edges_.n_columns if found.edges_ else 0) != model.estimator.task_.layout_.n_edge_inputs:
+            raise model.damaged("its features of edges do not belong to its weights")
         return found
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:

@@ -136,7 +136,7 @@ class SegmentKind(KindSpec):
         called = files.names_beside() if options.names is None else image_files.read_label_names(options.names)
         data = read_patches(files, features, progress)
         record = SegmentRecord(
-            features=features.state(),
+            features=features.to_state(),
             labels=data.labels,
             names=[called.get(code, image_files.label_name(code)) for code in data.labels],
             unknown=files.unknown,
@@ -159,9 +159,8 @@ class SegmentKind(KindSpec):
         same = bool(record.labels) and len(record.labels) == len(record.names)
         return same and set(record.labels) == set(model.estimator.task_.layout_.vocabulary.labels)
 
-    def restore(self, model: Trained) -> "patches.PatchFeatures":
-        found: patches.PatchFeatures = model.restored(patches.PatchFeatures().restore)
-        return found
+    def features_class(self) -> Any:
+        return patches.PatchFeatures
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         # Label images are compared with the record, which has their labels as numbers.

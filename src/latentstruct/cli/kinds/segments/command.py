@@ -126,11 +126,8 @@ class SegmentsKind(KindSpec):
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
 
-    def restore(self, model: Trained) -> "windows.WindowFeatures":
-        found: windows.WindowFeatures = model.restored(
-            windows.WindowFeatures.from_state, lambda one: len(one.vocabulary_)
-        )
-        return found
+    def features_class(self) -> Any:
+        return windows.WindowFeatures
 
     def read(self, model: Trained, held_out: HeldOut) -> Sentences:
         name = held_out.data or ""
