@@ -18,6 +18,7 @@ SUITES = (
     "convergence",
     "decoding",
     "growth",
+    "paths",
     "chunking",
     "latent",
     "starts",
