@@ -13,6 +13,7 @@ from benchmarks.page import PAGE, keep_results
 from latentstruct.exceptions import InputError
 
 SUITES = (
+    "auto_c",
     "digits",
     "letters",
     "convergence",
@@ -32,6 +33,7 @@ SUITES = (
     "cold",
     "threads",
     "peers",
+    "neural",
     "sweeps",
     "memory_curves",
     "larger_than_memory",
@@ -45,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="leave out the largest problems")
-    parser.add_argument("--write", action="store_true", help="write the counts of the suite counts down anew")
+    parser.add_argument("--write", action="store_true", help="write the counts of the suite counts down again")
     arguments = parser.parse_args()
     if arguments.write:
         importlib.import_module("benchmarks.counts").write()

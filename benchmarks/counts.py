@@ -39,7 +39,7 @@ from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import CCCP, AlternatingSubgradient, Bundle, CuttingPlane, FrankWolfe, SelfPaced, Subgradient
 
 KEPT = Path(__file__).with_name("operation_counts.json")
-# A count that grew by more than this share is a regression; one that fell by more must be written down anew.
+# A count that grew by more than this share is a regression; one that fell by more must be written again.
 MOST_GROWTH, MOST_FALL = 0.10, 0.25
 # Runs whose inputs differ in the last digits, and by how much.
 RUNS, LAST_DIGITS = 8, 1e-13
@@ -135,21 +135,21 @@ def problems(run: int = 0) -> dict[str, Fit]:
 
 @contextmanager
 def counting(counts: Counter[str]) -> Iterator[None]:
-    """Count what is asked of oracles, stores and messages meanwhile."""
+    """Count the calls of oracles, stores and messages meanwhile."""
     kept: dict[int, PlaneStore] = {}
 
-    def asked(self: Any, rows: Any) -> None:
+    def requested(self: Any, rows: Any) -> None:
         offsets = getattr(self.batch, "offsets", None)
         if isinstance(self.task, Chain) and offsets is not None:
             lengths = np.diff(offsets)
             counts["tokens"] += int(lengths.sum() if rows is None else lengths[rows].sum())
 
     def total(self: Any, w: Any) -> Any:
-        asked(self, None)
+        requested(self, None)
         return original["total"](self, w)
 
     def planes(self: Any, w: Any, rows: Any = None) -> Any:
-        asked(self, rows)
+        requested(self, rows)
         return original["planes"](self, w, rows)
 
     def ascend(self: PlaneStore, examples: Any, *args: Any, **named: Any) -> Any:
@@ -192,18 +192,18 @@ def expected_counts() -> dict[str, dict[str, Range]]:
 def differences(
     name: str, found: dict[str, int], expected: dict[str, Range], growth: float = MOST_GROWTH, fall: float = MOST_FALL
 ) -> list[str]:
-    """Return what is more work than was written down, or so much less that it should be written down anew."""
-    told = []
+    """Return what is more work than was written down, or so much less that it should be written again."""
+    reported = []
     iterations = expected.get("iterations", (1, 1))[1]
     for what in sorted(found.keys() | expected.keys()):
         now, (least, most) = found.get(what, 0), expected.get(what, (0, 0))
         # An iteration more or less may be due to the last digits.
         grain = most / iterations
         if now > max((1 + growth) * most, most + grain):
-            told.append(f"{name}: {what} grew from {most} to {now}")
+            reported.append(f"{name}: {what} grew from {most} to {now}")
         elif now < min((1 - fall) * least, least - grain):
-            told.append(f"{name}: {what} fell from {least} to {now}")
-    return told
+            reported.append(f"{name}: {what} fell from {least} to {now}")
+    return reported
 
 
 def write() -> None:

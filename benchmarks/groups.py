@@ -27,7 +27,7 @@ def objective_of(pair: DigitPair, C: float) -> Objective:
 
 
 def after(result: Result, calls: int) -> float:
-    """Return the best objective after so many oracle calls."""
+    """Return the best objective after a number of oracle calls."""
     return min((line.objective for line in result.history if line.oracle_calls <= calls), default=np.inf)
 
 

@@ -57,20 +57,20 @@ def trainings() -> dict[str, tuple[Any, Callable[[], tuple[Any, Any]]]]:
     }
 
 
-def train(name: str, path: Path, told: Connection) -> None:
+def train(name: str, path: Path, reported: Connection) -> None:
     """Train with a checkpoint after every iteration; tell the checksum of the weights, or why there are none."""
     from latentstruct.exceptions import CheckpointError
     from latentstruct.persistence.checkpoints import Checkpoint
 
     model, make = trainings()[name]
     X, Y = make()
-    told.send("ready")
+    reported.send("ready")
     try:
         model.fit(X, Y, checkpoint=Checkpoint(path, every=0.0))
     except CheckpointError as error:
-        told.send(str(error))
+        reported.send(str(error))
         sys.exit(FULL)
-    told.send(f"sha256 {hashlib.sha256(model.coef_.tobytes()).hexdigest()}, {model.n_iter_} iterations")
+    reported.send(f"sha256 {hashlib.sha256(model.coef_.tobytes()).hexdigest()}, {model.n_iter_} iterations")
 
 
 class Training:
@@ -79,20 +79,20 @@ class Training:
     def __init__(self, name: str, path: Path) -> None:
         # A copy of this process has the library loaded already.
         context = get_context("fork")
-        self.told, other = context.Pipe(duplex=False)
+        self.reported, other = context.Pipe(duplex=False)
         self.process = context.Process(target=train, args=(name, path, other))
         self.process.start()
         other.close()
-        assert self.told.recv() == "ready"
+        assert self.reported.recv() == "ready"
 
     def ended(self) -> tuple[int | None, str]:
-        """Wait for the end; return the exit code and what was told."""
-        told = self.told.recv()
+        """Wait for the end; return the exit code and the output."""
+        reported = self.reported.recv()
         self.process.join()
-        return self.process.exitcode, told
+        return self.process.exitcode, reported
 
     def killed(self, seconds: float) -> bool:
-        """Kill the process after so many seconds; tell whether it was still at work."""
+        """Kill the process after some seconds; return whether it was still running."""
         self.process.join(seconds)
         if self.process.exitcode is not None:
             return False
@@ -102,7 +102,7 @@ class Training:
 
 
 def kill_and_resume(name: str, n_kills: int, folder: Path, rng: random.Random) -> bool:
-    """Kill a training so many times; tell whether it ended as an undisturbed one."""
+    """Kill a training several times; return whether it ended as an undisturbed one."""
     training = Training(name, folder / "undisturbed")
     began = time.perf_counter()
     undisturbed = training.ended()
@@ -126,19 +126,19 @@ def kill_and_resume(name: str, n_kills: int, folder: Path, rng: random.Random) -
 
 
 def fill_disk(name: str, folder: Path, size: int) -> bool:
-    """Train on a file system of so many bytes; tell whether the last good checkpoint is left, and enough to go on."""
+    """Train on a file system of limited size; return whether the last good checkpoint is left and can be resumed."""
     place = folder / "small"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], check=True)
     try:
-        code, told = Training(name, place / "run").ended()
+        code, reported = Training(name, place / "run").ended()
         left = sorted(file.name for file in place.iterdir())
-        print(f"{name} on {size} bytes: exit code {code}, {left} left, told: {told}", flush=True)
+        print(f"{name} on {size} bytes: exit code {code}, {left} left, output: {reported}", flush=True)
         fine = code == FULL and left == ["run"]
         if fine:
             subprocess.run(["mount", "-o", f"remount,size={64 * size}", str(place)], check=True)
             same = Training(name, place / "run").ended() == Training(name, folder / "whole").ended()
-            print(f"{name} after room was made: {'the same' if same else 'OTHER'} weights", flush=True)
+            print(f"{name} with more space: {'the same' if same else 'OTHER'} weights", flush=True)
             fine = same
     finally:
         subprocess.run(["umount", str(place)], check=True)

@@ -28,9 +28,9 @@ def synthetic_block(seed: int, n_sentences: int = 1000) -> tuple[list[sparse.csr
     rng = np.random.default_rng(seed)
     n = n_sentences * LENGTH
     labels = rng.integers(0, N_LABELS, n)
-    told = (labels[:, None] * 97 + rng.integers(0, 40, (n, 3))) % N_INPUTS
+    reported = (labels[:, None] * 97 + rng.integers(0, 40, (n, 3))) % N_INPUTS
     others = (N_INPUTS * rng.random((n, PER_TOKEN - 3)) ** 3).astype(np.int64)
-    features = np.sort(np.concatenate([told, others], axis=1), axis=1)
+    features = np.sort(np.concatenate([reported, others], axis=1), axis=1)
     pointers = np.arange(0, PER_TOKEN * n + 1, PER_TOKEN)
     matrix = sparse.csr_array((np.ones(features.size), features.ravel(), pointers), shape=(n, N_INPUTS))
     matrix.sum_duplicates()
@@ -40,12 +40,12 @@ def synthetic_block(seed: int, n_sentences: int = 1000) -> tuple[list[sparse.csr
 
 
 def synthetic(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield blocks of sentences with so many tokens in all."""
+    """Yield blocks of sentences with a given number of tokens in total."""
     return (synthetic_block(seed) for seed in range(n_tokens // (1000 * LENGTH)))
 
 
 def repeated_chunking(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
-    """Yield the sentences of CoNLL-2000, block by block, again and again until there are so many tokens."""
+    """Yield the sentences of CoNLL-2000, block by block, repeated until the number of tokens is reached."""
     from latentstruct.datasets import load_conll2000
     from latentstruct.features.windows import WindowFeatures
 

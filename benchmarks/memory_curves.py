@@ -1,6 +1,6 @@
 """Peak memory of training against the number of sequences and the megabytes allowed for kept planes.
 
-Each fit has a process of its own, whose largest resident size is told by the system. What was resident before training,
+Each fit has a process of its own, whose largest resident size the system reports. What was resident before training,
 the data among it, is subtracted.
 """
 

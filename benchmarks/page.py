@@ -16,7 +16,7 @@ from latentstruct.viz.report.blocks import FactList, TableBlock
 from latentstruct.viz.report.page import Page, Section, write_page
 
 RECORD, PAGE = "benchmarks.json", "benchmarks.html"
-PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "python-crfsuite", "distributed")
+PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "python-crfsuite", "distributed", "torch")
 COLUMNS = ("work", "compared with", "ours", "theirs", "ratio", "at most", "reached")
 
 

@@ -13,7 +13,7 @@ from benchmarks.propagation import installed
 from latentstruct import Chain, ExampleTask, Multiclass, StructuralSVM
 from latentstruct.datasets import load_ocr_letters
 
-# All are asked for the gap that our estimators have by default, as a share of the objective.
+# All have to reach the gap that our estimators have by default, as a share of the objective.
 GAP = 1e-3
 
 

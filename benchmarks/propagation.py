@@ -33,7 +33,7 @@ def seconds_a_message(structure: FactorGraphs, unary: Any, tables: Any, linear: 
     def sweep(n_sweeps: int) -> None:
         run_pairwise(
             propagation._wiring,
-            task.asked,
+            task.selected,
             every,
             task.folded,
             task.tables,
@@ -118,8 +118,8 @@ def grid_lines(repeats: int) -> list[Line]:
     linear, logs = (seconds_a_message(structure, unary, tables, kind, repeats) for kind in (True, False))
     what = f"sum-product on a {SIDE}×{SIDE} grid, {STATES} states, one message"
     lines = [
-        Line(f"{what}, linear domain", linear, 1e-7, "asked for", 1.0, f"{1 / linear:.3g} messages/s"),
-        Line(f"{what}, log domain", logs, 1.25e-7, "asked for", 1.0, f"{1 / logs:.3g} messages/s"),
+        Line(f"{what}, linear domain", linear, 1e-7, "target", 1.0, f"{1 / linear:.3g} messages/s"),
+        Line(f"{what}, log domain", logs, 1.25e-7, "target", 1.0, f"{1 / logs:.3g} messages/s"),
     ]
     if installed("pgmax"):
         peer = seconds_a_pgmax_message(structure, unary, tables, repeats)
@@ -138,7 +138,7 @@ def chain_lines(repeats: int) -> list[Line]:
     ours /= CHAINS
     what = f"forward-backward with pair expectations, one chain of {LENGTH}, {LABELS} labels"
     reached = f"{1 / ours:.3g} chains/s"
-    lines = [Line(what, ours, 2e-5, "asked for", 1.0, reached)]
+    lines = [Line(what, ours, 2e-5, "target", 1.0, reached)]
     if installed("torch_struct"):
         peer = seconds_a_torch_chain(scores, transitions)
         lines.append(Line(what, ours, peer, "torch-struct", 0.01, f"torch-struct {1 / peer:.3g} chains/s"))

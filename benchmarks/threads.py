@@ -26,13 +26,13 @@ def timed_oracles() -> Iterator[list[float]]:
     plain = {name: getattr(TaskOracle, name) for name in ("total", "planes")}
 
     def timed(ask: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(oracle: TaskOracle, *question: Any) -> Any:
+        def requested(oracle: TaskOracle, *question: Any) -> Any:
             began = time.perf_counter()
             answer = ask(oracle, *question)
             seconds.append(time.perf_counter() - began)
             return answer
 
-        return asked
+        return requested
 
     for name, ask in plain.items():
         setattr(TaskOracle, name, timed(ask))
@@ -84,12 +84,12 @@ def bare(repeats: int) -> list[Line]:
     seconds: dict[int, list[list[float]]] = {1: [], 2: []}
     for _ in range(repeats):
         for n_jobs in (1, 2):
-            asked = []
+            requested = []
             for _ in range(questions):
                 began = time.perf_counter()
                 thread_map(compute, [steps, steps], n_jobs)
-                asked.append(time.perf_counter() - began)
-            seconds[n_jobs].append(asked)
+                requested.append(time.perf_counter() - began)
+            seconds[n_jobs].append(requested)
     one, two = (float(np.min(seconds[n_jobs], axis=0).sum()) for n_jobs in (1, 2))
     reached = f"{questions} questions, {one / two:.2f} times as fast"
     return [Line("arithmetic only, the most that threads could reach", two, one, "one thread", None, reached)]

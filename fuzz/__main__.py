@@ -57,8 +57,8 @@ def main() -> None:
     table.add_row("all", *map(str, totals), str(n_findings), f"{max(tally.slowest for tally in tallies):.2f}")
     console.print(table)
     for tally in tallies:
-        for told, times in tally.findings.most_common():
-            console.print(f"{tally.reader}: {times} × {told[:SHOWN]}", markup=False, highlight=False)
+        for reported, times in tally.findings.most_common():
+            console.print(f"{tally.reader}: {times} × {reported[:SHOWN]}", markup=False, highlight=False)
     if n_findings:
         console.print(f"the inputs are in {folder / 'findings'}")
     sys.exit(1 if n_findings else 0)

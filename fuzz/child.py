@@ -60,7 +60,7 @@ class Watch:
 
 
 def describe(error: BaseException) -> str:
-    """Return the kind of an exception and the two places nearest to it, by which findings are told apart."""
+    """Return the kind of an exception and the two places nearest to it, by which findings are distinguished."""
     frames = traceback.extract_tb(error.__traceback__)[-2:]
     places = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))
     return f"{type(error).__name__} at {places}: {str(error)[:200]!r}"
@@ -85,7 +85,7 @@ def judge(reader: Reader, folder: Path, data: bytes) -> tuple[str, str]:
 
 
 def is_read(reader: Reader, folder: Path, data: bytes) -> bool:
-    """Tell whether a good file is read: of images some are no labels, but not all of them."""
+    """Return whether a good file is read: of images some are no labels, but not all of them."""
     try:
         reader.read(folder, data)
     except InputError as error:
@@ -95,7 +95,7 @@ def is_read(reader: Reader, folder: Path, data: bytes) -> bool:
 
 
 def limit() -> None:
-    """Bound memory; time is bounded anew for each file."""
+    """Bound memory; time is bounded for each file."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -447,10 +447,10 @@ def campaign(names: list[str], mutants: int, seed: int) -> tuple[Counter[str], l
             command = [sys.executable, "-m", "fuzz.matrices", *options, *(f"--problem={name}" for name in left)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             for line in done.stdout.splitlines():
-                told = json.loads(line)
-                left.remove(told["name"])
-                outcomes.update(told["outcomes"])
-                findings += [f"{times} × {text}" for text, times in told["findings"].items()]
+                reported = json.loads(line)
+                left.remove(reported["name"])
+                outcomes.update(reported["outcomes"])
+                findings += [f"{times} × {text}" for text, times in reported["findings"].items()]
             if done.returncode:
                 place = last.read_text().strip() if last.exists() else "the start"
                 findings.append(f"ended with {done.returncode} at mutant {place}: {done.stderr[-500:]}")

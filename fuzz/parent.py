@@ -18,7 +18,7 @@ from fuzz.registry import Reader
 KEPT = 3
 """Inputs that are kept of findings that look the same."""
 HANGS = (signal.SIGPROF, signal.SIGALRM)
-TOLD = 2000
+REPORTED = 2000
 """Letters of what a process said at last."""
 
 
@@ -41,7 +41,7 @@ def in_child(work: Callable[[], None], log: Path) -> tuple[int, str]:
             sys.stderr.flush()
             os._exit(code)
     ended = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    return ended, log.read_text(errors="replace")[-TOLD:]
+    return ended, log.read_text(errors="replace")[-REPORTED:]
 
 
 @dataclass
@@ -73,12 +73,12 @@ class Campaign:
         self.tallies: dict[str, Tally] = {}
 
     def corpus(self, reader: Reader) -> Path:
-        """Return the folder of the good files of a reader, made when first asked for."""
+        """Return the folder of the good files of a reader, made at first use."""
         place = self.folder / "corpus" / reader.name
         if not place.exists():
-            ended, told = in_child(lambda: self._make_corpus(reader, place), self.folder / "stderr")
+            ended, reported = in_child(lambda: self._make_corpus(reader, place), self.folder / "stderr")
             if ended:
-                raise RuntimeError(f"the good files of {reader.name} cannot be made:\n{told}")
+                raise RuntimeError(f"the good files of {reader.name} cannot be made:\n{reported}")
         return place
 
     def _make_corpus(self, reader: Reader, place: Path) -> None:
@@ -93,7 +93,7 @@ class Campaign:
             (place / f"{k:03d}").write_bytes(good)
 
     def run(self, reader: Reader, n_inputs: int) -> Tally:
-        """Try so many more damaged files of a reader."""
+        """Try more damaged files of a reader."""
         tally = self.tallies.setdefault(reader.name, Tally(reader.name))
         scratch = self.folder / "scratch" / reader.name
         scratch.mkdir(parents=True, exist_ok=True)
@@ -103,15 +103,15 @@ class Campaign:
         while first < last:
             (scratch / "counters").write_bytes(COUNTERS.pack(first - 1, 0, 0, 0))
             work = partial(read_damaged, reader, corpus, scratch, self.seed, first, last)
-            ended, told = in_child(work, scratch / "stderr")
+            ended, reported = in_child(work, scratch / "stderr")
             reached, n_read, n_refused, slowest = COUNTERS.unpack((scratch / "counters").read_bytes())
             if reached < first:
-                raise RuntimeError(f"the files of {reader.name} cannot be read undamaged:\n{told}")
+                raise RuntimeError(f"the files of {reader.name} cannot be read undamaged:\n{reported}")
             tally.n_read, tally.n_refused = tally.n_read + n_read, tally.n_refused + n_refused
             tally.slowest = max(tally.slowest, slowest / 1e6)
             if ended:
                 hangs = -ended in HANGS
-                self._keep(tally, reader, reached, "hang" if hangs else "crash", f"exit {ended} {told[-TOLD:]}")
+                self._keep(tally, reader, reached, "hang" if hangs else "crash", f"exit {ended} {reported[-REPORTED:]}")
                 reached += 1
             first = reached
         tally.n_inputs = last
@@ -120,12 +120,12 @@ class Campaign:
         return tally
 
     def _keep(self, tally: Tally, reader: Reader, number: int, kind: str, detail: str) -> None:
-        told = f"{kind}: {detail}"
-        tally.findings[told] += 1
-        if tally.findings[told] > KEPT:
+        reported = f"{kind}: {detail}"
+        tally.findings[reported] += 1
+        if tally.findings[reported] > KEPT:
             return
         seeds = [path.read_bytes() for path in sorted(self.corpus(reader).iterdir())]
         place = self.folder / "findings" / reader.name
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{self.seed}-{number}.input").write_bytes(make_input(reader, seeds, self.seed, number))
-        (place / f"{self.seed}-{number}.txt").write_text(told + "\n", errors="backslashreplace")
+        (place / f"{self.seed}-{number}.txt").write_text(reported + "\n", errors="backslashreplace")

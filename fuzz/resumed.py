@@ -165,7 +165,7 @@ def read_shard(folder: Path, data: bytes) -> Any:
 
 
 def change_values(data: bytes, rng: Random) -> bytes:
-    """Set whole numbers among the arrays to extreme ones, in half of the files."""
+    """Set integers among the arrays to extreme ones, in half of the files."""
     if len(data) < 8 or rng.random() < 0.5:
         return data
     begin = 8 + int.from_bytes(data[:8], "little")

@@ -32,16 +32,17 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "align": (),
     "parse": (),
     "diverse": (),
+    "program": (),
     "cluster": (),
     "segments": (),
     "segment": (),
     "detect": (),
 }
 """Kinds of models with options of their training, which is kept short."""
-LINES = {"graph": 3, "diverse": 3, "parse": 20, "motif": 39}
+LINES = {"graph": 3, "program": 3, "diverse": 3, "parse": 20, "motif": 39}
 SHORT = 40
 END = {"coreference": b"#end document\n"}
-"""Where a file is cut, if not after so many lines."""
+"""Where a file is cut, if not after a number of lines."""
 WEIGHED = ("chain", "classes", "graph")
 WEIGHTS = "weights-0123456789abcdef.safetensors"
 MARKS = (b'{"coef":{"dtype":"F64"', b'"BF16"', b'"F32"', b'"shape":[', b'"data_offsets":[0,', b"theta", b"\x80\x04c")
@@ -139,7 +140,7 @@ def read_fitted(name: str, file: str, folder: Path, data: bytes) -> Any:
 
 
 def trained_settings(folder: Path) -> bytes:
-    """Return the settings as they were, which are kept when first asked for."""
+    """Return the settings as they were, which are kept after the first call."""
     kept = folder / "settings"
     if not kept.exists():
         shutil.copy(folder / "model" / SETTINGS, kept)
@@ -149,7 +150,7 @@ def trained_settings(folder: Path) -> bytes:
 def use(kind: str, folder: Path) -> Any:
     """Load a model as the command does, and predict."""
     found, model = load_trained(folder / "model")
-    # Weights of any size are weights; that scores overflow is told by a warning.
+    # Weights of any size are weights; overflowing scores give a warning.
     with np.errstate(all="ignore"):
         found.predict(model, str(folder / KINDS[kind].example_file), str(folder / found.prediction_file))
     return model

@@ -17,7 +17,9 @@ TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
 FASTA = b">one label=1 a site\nACGTACGTNN\nacgt\n>two label=-1\nTTTTGGGG\n\n>three label=+1\nCCCC\n"
 PIR = b">P1;1abc\nstructure:1abc\nAC-DE.FG*\n>P1;2xyz\nremark\nACHDEkFG*\n"
 GAPPED = b">a\nACDE-FG\n>b\nAC-EKFG\n>c\nMKV\n>d\nMK.\n"
-SITES = b"sequence\tstart\tend\tstrand\tscore\tsite\none\t3\t9\t+\t1.25\tACGTAC\ntwo\t0\t6\t-\t-0.5\tTTTTGG\n"
+SITES = (
+    b"#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\none\t3\t9\tm\t1.25\t+\tACGTAC\ntwo\t0\t6\tm\t-0.5\t-\tTTTTGG\n"
+)
 SVMLIGHT = b"1 1:0.5 3:-2e-3 7:1 # remark\n-1 2:1.0\n+1\n2.5 1:3\nlabel 4:0.25\n"
 QUERIES = b"2 qid:10 1:0.03 2:1 46:0.5 #docid = GX1\n0 qid:10 3:0.1\n1 qid:11 1:0.7 # x\n0 qid:11 2:0.2\n"
 TABLE = b'age,income,"the class"\n1.5,2,yes\n-3e2,0.1,"no"\n4,5,yes\n'
@@ -38,6 +40,10 @@ LISTS = b'{"nodes": [{"features": [1, 2.5], "label": 3}, {"features": [0, -1e3],
 DIVERSITY = (
     b'{"query": "392", "documents": [{"id": "d1", "text": "Robots in space", "title": "Robots", "subtopics": ["a"]}, '
     b'{"id": "d2", "words": ["robot", "surgery"], "subtopics": ["b", 3]}]}\n{"documents": [{"text": "x"}]}\n'
+)
+PROGRAMS = (
+    b'{"variables": {"a": {"features": {"f": 1.5}, "value": 1}, "b": {"upper": 3, "integer": false}}, '
+    b'"constraints": [{"terms": {"a": 1, "b": -1}, "lower": 0, "name": "c"}]}\n'
 )
 MEME = (
     b"MEME version 4\n\nALPHABET= ACGT\n\nstrands: + -\n\nBackground letter frequencies\nA 0.3 C 0.2 G 0.2 T 0.3\n\n"
@@ -117,7 +123,7 @@ READERS = (
     Reader("conll", lambda: [CONLL, TABBED], through_file("a.txt", formats.read_conll), (b"-DOCSTART-", b"\n\n")),
     Reader("conll.gz", lambda: _packed(CONLL, TABBED), through_file("a.txt.gz", formats.read_conll)),
     Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
-    Reader("sites", lambda: [SITES], through_file("a.tsv", read_sites), (b"\t+\t",)),
+    Reader("sites", lambda: [SITES], through_file("a.bed", read_sites), (b"\t+\t",)),
     Reader("alignments", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_alignments), (b">P1;x", b"*", b"-")),
     Reader("pairs", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_sequence_pairs), (b">P1;x", b"*", b"-")),
     Reader("tracks", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_tracks), (b">",)),
@@ -169,6 +175,12 @@ READERS = (
     ),
     Reader(
         "diversity", lambda: [DIVERSITY], through_file("a.jsonl", formats.read_diversity), (b"[[", b'"documents": [')
+    ),
+    Reader(
+        "programs",
+        lambda: [PROGRAMS],
+        through_file("a.jsonl", formats.read_programs),
+        (b'"terms": {', b"1e999"),
     ),
     Reader("meme", lambda: [MEME], through_file("a.meme", formats.read_meme), (b"MOTIF x\n", b"w= ", b"alength= 4")),
     Reader("matrix", lambda: [MATRIX], through_file("a.mat", formats.read_ncbi_matrix), (b" A ", b"#", b"\nC 1 2 3")),

@@ -18,7 +18,7 @@
 // Backwards, each state passes its probability on to those before it, in proportion to what they contributed: log Z
 // itself is too coarse to normalize by where scores are large.
 #include "domains.hpp"
-#include "fields.hpp"
+#include "arrays.hpp"
 #include "sparse_sum.hpp"
 
 #include <algorithm>
@@ -29,10 +29,6 @@
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Values = Out<double, 1>;
 using Matches = In<Index, 2>;
 
 // Largest Z of the linear domain. A step weighs exp(-100) at least, and no message is more than about two steps away
@@ -59,15 +55,13 @@ struct Pairs {
   const Index *first_a, *first_b, *partner;
   Index groups, length_a, length_b, profile;
 
-  static Pairs read(nb::handle source) {
-    const Fields fields(source);
-    const Index g = fields.size("starts"), a = fields.size("starts", 1), b = fields.size("codes", 1);
-    const Index q = fields.size("right"), n = fields.size("first_a");
-    const auto *first_a = fields.get<const Index>("first_a", n), *first_b = fields.get<const Index>("first_b", n);
-    require(n > 0 && first_a[n - 1] == a && first_b[n - 1] == b, "pairs must cover their positions");
-    return {fields.get<const std::uint64_t>("starts", g, a), fields.get<const std::uint32_t>("codes", g, b),
-            fields.get<const double>("left", a, q), fields.get<const double>("right", q, b), first_a, first_b,
-            fields.get<const Index>("partner", a), g, a, b, q};
+  static Pairs read(const Fields &fields) {
+    Index n = -1, g = -1, a = -1, b = -1, q = -1;
+    const Pairs found{fields.get<const std::uint64_t>("starts", &g, &a), fields.get<const std::uint32_t>("codes", g, &b),
+                      fields.get<const double>("left", a, &q), fields.get<const double>("right", q, b),
+                      fields.indices("first_a", {&n, 1}), fields.indices("first_b", {&n, 1}), fields.indices("partner", a), g, a, b, q};
+    require(found.first_a[n] == a && found.first_b[n] == b, "pairs must cover their positions");
+    return found;
   }
 
   Index height(Index k) const { return first_a[k + 1] - first_a[k]; }
@@ -87,12 +81,11 @@ struct Scoring {
   bool local, linear;
   Index tolerance;
 
-  static Scoring read(nb::handle source) {
-    const Fields fields(source);
-    const Index cells = fields.size("tables"), profile = fields.size("dense");
-    return {fields.get<const double>("tables", cells), fields.get<const double>("dense", profile), cells, profile,
-            fields.number<double>("open"), fields.number<double>("extend"), fields.number<bool>("local"),
-            fields.number<bool>("linear"), fields.number<Index>("tolerance")};
+  static Scoring read(const Fields &fields) {
+    Index cells = -1, profile = -1;
+    const auto *tables = fields.get<const double>("tables", &cells), *dense = fields.get<const double>("dense", &profile);
+    return {tables, dense, cells, profile, fields.number<double>("open"), fields.number<double>("extend"),
+            fields.number<bool>("local"), fields.number<bool>("linear"), fields.number<Index>("tolerance")};
   }
 };
 
@@ -101,12 +94,10 @@ struct Numbering {
   const std::int32_t *numbers;
   Index groups, profile, n_weights;
 
-  static Numbering read(nb::handle source) {
-    const Fields fields(source);
-    const Index g = fields.size("at"), q = fields.size("dense");
-    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
-    return {get("cells", g + 1), get("at", g), get("each", g), get("dense", q),
-            fields.get<const std::int32_t>("numbers", fields.size("numbers")), g, q, fields.number<Index>("n_weights")};
+  static Numbering read(const Fields &fields) {
+    Index g = -1, q = -1, any = -1;
+    return {fields.indices("cells", {&g, 1}), fields.indices("at", &g), fields.indices("each", &g), fields.indices("dense", &q),
+            fields.get<const std::int32_t>("numbers", &any), g, q, fields.number<Index>("n_weights")};
   }
 
   // Add the weights of a cell.
@@ -531,7 +522,7 @@ void best_scores(Pairs pairs, Scoring scoring, Indices chosen, Values values) {
 
 // Find the best path of each pair chosen[r], where matches near the reference lose gains[r].
 void best_paths(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, bool clamped, Out<Index, 2> matches,
-                Out<Index, 1> pointers, Values values) {
+                Numbers pointers, Values values) {
   require_length(chosen.shape(0), gains, values);
   require_length(chosen.shape(0) + 1, pointers);
   Index most = 0;
@@ -578,7 +569,7 @@ void add_gaps(const Matches &matches, Index first, Index stop, Index height, Ind
 
 // Write the features of each pair's path as atoms; gaps count negatively, costs positively.
 void path_atoms(Pairs pairs, Numbering numbering, Indices chosen, Matches matches, Indices pointers, bool local,
-                Out<Index, 1> ends, Out<std::int32_t, 1> row, Out<std::int32_t, 1> column, Values value) {
+                Numbers ends, Out<std::int32_t, 1> row, Out<std::int32_t, 1> column, Values value) {
   require_length(chosen.shape(0) + 1, pointers, ends);
   require(numbering.groups == pairs.groups && numbering.profile == pairs.profile, "numbering must fit the pairs");
   ends(0) = 0;
@@ -647,7 +638,7 @@ void pool_together(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, b
 
 // Pool the alignments of all chosen pairs, and write the expected features of each as atoms.
 void pool_apart(Pairs pairs, Scoring scoring, Indices chosen, Vector gains, bool clamped, Values hits, Values values,
-                Numbering numbering, Out<Index, 1> ends, Out<std::int32_t, 1> row, Out<std::int32_t, 1> column,
+                Numbering numbering, Numbers ends, Out<std::int32_t, 1> row, Out<std::int32_t, 1> column,
                 Values value) {
   require_length(chosen.shape(0), gains, hits, values);
   require_length(chosen.shape(0) + 1, ends);

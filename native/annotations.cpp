@@ -4,7 +4,7 @@
 // place of the right child. With k sub-symbols a symbol, the weight of binary rule r over sub-symbols a -> b c is number
 // (r·k + a)·k² + b·k + c, that of a unary rule (r·k + a)·k + b and of a lexical entry r·k + a, each from the start of its
 // block. Trees were checked when the batch was prepared.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "pooling.hpp"
 
 #include <algorithm>
@@ -14,9 +14,6 @@ using namespace latentstruct;
 
 namespace {
 
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-
 constexpr Index LEXICAL = 0, BINARY = 2;
 
 // Known trees, see the Python class of this name.
@@ -24,13 +21,10 @@ struct GoldTrees {
   const Index *offsets, *kind, *rule, *right, *root;
   Index count, nodes;
 
-  static GoldTrees read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Indices>(source, name); };
-    const auto offsets = field("offsets"), kind = field("kind"), rule = field("rule"), right = field("right"), root = field("root");
-    require_length(kind.shape(0), rule, right);
-    require_length(root.shape(0) + 1, offsets);
-    return {offsets.data(), kind.data(), rule.data(), right.data(), root.data(), static_cast<Index>(root.shape(0)),
-            static_cast<Index>(kind.shape(0))};
+  static GoldTrees read(const Fields &fields) {
+    Index n = -1, nodes = -1;
+    return {fields.indices("offsets", {&n, 1}), fields.indices("kind", &nodes), fields.indices("rule", &nodes),
+            fields.indices("right", &nodes), fields.indices("root", &n), n, nodes};
   }
 };
 
@@ -38,9 +32,8 @@ struct GoldTrees {
 struct Layout {
   Index unary, lexical, root;
 
-  static Layout read(nb::handle source) {
-    const auto field = [&](const char *name) { return nb::cast<Index>(source.attr(name)); };
-    return {field("unary"), field("lexical"), field("root")};
+  static Layout read(const Fields &fields) {
+    return {fields.number<Index>("unary"), fields.number<Index>("lexical"), fields.number<Index>("root")};
   }
 };
 
@@ -149,7 +142,7 @@ private:
   }
 };
 
-void check(const GoldTrees &trees, const Indices &rows, Index k, const Out<double, 1> &values) {
+void check(const GoldTrees &trees, const Indices &rows, Index k, const Values &values) {
   require(k >= 1, "there must be sub-symbols");
   require_length(rows.shape(0), values);
   for (std::size_t at = 0; at < rows.shape(0); ++at)
@@ -157,8 +150,8 @@ void check(const GoldTrees &trees, const Indices &rows, Index k, const Out<doubl
 }
 
 // Write the best sub-symbol of each node of the rows' trees, at the trees' own places, and the scores.
-void best_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vector w, Out<double, 1> values,
-                      Out<Index, 1> chosen) {
+void best_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vector w, Values values,
+                      Numbers chosen) {
   check(trees, rows, k, values);
   require_length(trees.nodes, chosen);
   Annotations annotations(trees, layout, k, w.data());
@@ -173,7 +166,7 @@ void best_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vec
 // Expected features are added to slopes[at], or all to slopes[0] if `together`; spans' features, which do not depend on
 // sub-symbols, are omitted.
 void pool_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vector w, double temperature, Vector weights,
-                      bool together, Out<double, 1> values, Out<double, 2> slopes) {
+                      bool together, Values values, Out<double, 2> slopes) {
   check(trees, rows, k, values);
   require_length(rows.shape(0), weights);
   require_length(together ? 1 : rows.shape(0), slopes);

@@ -3,8 +3,12 @@
 
 using namespace latentstruct;
 
+namespace {
+
+using Flags = In<bool, 1>;
+
 // Write what the factor of entry e sends to its variable, given those of its variables that are fixed, to `factors.out`.
-LATENTSTRUCT_INLINE static void remaining_message(const Wiring &wiring, FactorMessages &factors, Index e, const Index *chosen,
+LATENTSTRUCT_INLINE void remaining_message(const Wiring &wiring, FactorMessages &factors, Index e, const Index *chosen,
                                                   const std::vector<char> &fixed, Index first) {
   const Index f = wiring.factor_of[e], begin = wiring.scope_at[f], end = wiring.scope_at[f + 1];
   const auto is_fixed = [&](Index u) { return fixed[u - first]; };
@@ -25,22 +29,28 @@ LATENTSTRUCT_INLINE static void remaining_message(const Wiring &wiring, FactorMe
   factors.send(f, e - begin);
 }
 
-LATENTSTRUCT_CLONES static void decode(const Wiring &wiring, const Selection &selection, const bool *wanted,
-                                       FactorMessages &factors, Index *states) {
+// Choose the outputs' states one after the other, each given those before it.
+LATENTSTRUCT_CLONES void decode(Wiring wiring, Selection selection, Flags wanted, Vector unary, Vector tables, Vector messages,
+                                Flags hidden, double latent_temperature, Numbers states) {
+  selection.check(unary, tables, messages);
+  selection.check_states(states);
+  require_length(selection.n, wanted);
+  require_length(wiring.n_variables, hidden);
+  FactorMessages factors(wiring, selection, unary.data(), tables.data(), messages.data(), hidden.data(), {0.0, latent_temperature});
   std::vector<double> scores;
   std::vector<char> fixed;
   for (std::size_t k = 0; k < selection.n; ++k) {
-    if (!wanted[k]) continue;
+    if (!wanted(k)) continue;
     const Index g = selection.graphs[k], first = wiring.variables_at[g], last = wiring.variables_at[g + 1];
-    Index *chosen = states + selection.variables_at[k];
+    Index *chosen = states.data() + selection.variables_at[k];
     factors.shifts = selection.shifts(wiring, k);
     fixed.assign(last - first, false);
     for (Index v = first; v < last; ++v) factors.sum_messages(v);
     for (Index place = first; place < last; ++place) {
       const Index v = wiring.order[place];
       if (factors.hidden[v]) continue;
-      const double *unary = factors.unary + wiring.state_at[v] + factors.shifts.unary;
-      scores.assign(unary, unary + wiring.cards[v]);
+      const double *own = unary.data() + wiring.state_at[v] + factors.shifts.unary;
+      scores.assign(own, own + wiring.cards[v]);
       for (Index a = wiring.near_at[v]; a < wiring.near_at[v + 1]; ++a) {
         remaining_message(wiring, factors, wiring.near[a], chosen, fixed, first);
         for (std::size_t x = 0; x < scores.size(); ++x) scores[x] += factors.out[x];
@@ -52,7 +62,7 @@ LATENTSTRUCT_CLONES static void decode(const Wiring &wiring, const Selection &se
 }
 
 // The state of v that scores best with all others as chosen; the chosen one unless another is better.
-static Index best_state(const Wiring &wiring, Index v, const Shifts &shifts, const double *unary, const double *tables,
+Index best_state(const Wiring &wiring, Index v, const Shifts &shifts, const double *unary, const double *tables,
                         Index *chosen, Index first, std::vector<double> &scores) {
   const Index n = wiring.cards[v], old = chosen[v - first];
   const double *own = unary + wiring.state_at[v] + shifts.unary;
@@ -75,19 +85,22 @@ static Index best_state(const Wiring &wiring, Index v, const Shifts &shifts, con
   return best;
 }
 
-static void climb(const Wiring &wiring, const Selection &selection, const bool *wanted, const double *unary, const double *tables,
-                  Index *states, Index max_sweeps) {
+// Improve states one variable at a time until no change helps.
+void climb(Wiring wiring, Selection selection, Flags wanted, Vector unary, Vector tables, Numbers states, Index max_sweeps) {
+  selection.check(unary, tables);
+  selection.check_states(states);
+  require_length(selection.n, wanted);
   std::vector<double> scores;
   for (std::size_t k = 0; k < selection.n; ++k) {
-    if (!wanted[k]) continue;
+    if (!wanted(k)) continue;
     const Index g = selection.graphs[k], first = wiring.variables_at[g];
     const Shifts shifts = selection.shifts(wiring, k);
-    Index *chosen = states + selection.variables_at[k];
+    Index *chosen = states.data() + selection.variables_at[k];
     bool changed = true;
     for (Index sweep = 0; sweep < max_sweeps && changed; ++sweep) {
       changed = false;
       for (Index v = first; v < wiring.variables_at[g + 1]; ++v) {
-        const Index best = best_state(wiring, v, shifts, unary, tables, chosen, first, scores);
+        const Index best = best_state(wiring, v, shifts, unary.data(), tables.data(), chosen, first, scores);
         changed |= best != chosen[v - first];
         chosen[v - first] = best;
       }
@@ -97,11 +110,12 @@ static void climb(const Wiring &wiring, const Selection &selection, const bool *
 
 // Call on_state(k, position) and on_entry(k, f, position) for what each assignment meets in the compact arrays.
 template <typename OnState, typename OnEntry>
-static inline void visit(const Wiring &wiring, const Selection &selection, const Index *states, OnState on_state, OnEntry on_entry) {
+void visit(const Wiring &wiring, const Selection &selection, const Indices &states, OnState on_state, OnEntry on_entry) {
+  selection.check_states(states);
   for (std::size_t k = 0; k < selection.n; ++k) {
     const Index g = selection.graphs[k], first = wiring.variables_at[g];
     const Shifts shifts = selection.shifts(wiring, k);
-    const Index *chosen = states + selection.variables_at[k];
+    const Index *chosen = states.data() + selection.variables_at[k];
     for (Index v = first; v < wiring.variables_at[g + 1]; ++v)
       on_state(k, wiring.state_at[v] + shifts.unary + chosen[v - first]);
     for (Index f = wiring.factors_at[g]; f < wiring.factors_at[g + 1]; ++f)
@@ -109,72 +123,28 @@ static inline void visit(const Wiring &wiring, const Selection &selection, const
   }
 }
 
+// Add the scores of assignments; `unary` has the factors of one variable, the values those of none.
+void score(Wiring wiring, Selection selection, Vector unary, Vector tables, Indices states, Values values) {
+  selection.check(unary, tables);
+  require_length(selection.n, values);
+  visit(wiring, selection, states, [&](std::size_t k, Index p) { values(k) += unary(p); },
+        [&](std::size_t k, Index f, Index p) { values(k) += wiring.arity(f) >= 2 ? tables(p) : 0.0; });
+}
+
+// Mark what possible assignments meet.
+void indicate(Wiring wiring, Selection selection, Indices states, Vector values, Values marginals, Values table_marginals) {
+  selection.check(marginals, table_marginals);
+  require_length(selection.n, values);
+  const auto possible = [&](std::size_t k) { return values(k) > -INFINITE ? 1.0 : 0.0; };
+  visit(wiring, selection, states, [&](std::size_t k, Index p) { marginals(p) = possible(k); },
+        [&](std::size_t k, Index, Index p) { table_marginals(p) = possible(k); });
+}
+
+} // namespace
+
 NB_MODULE(assignments, m) {
-  using Flags = In<bool, 1>;
-  using Vector = In<double, 1>;
-  m.def("decode",
-        [](nb::object wiring_tuple, nb::object selected, Flags wanted, Vector unary, Vector tables, Vector messages, Flags hidden,
-           double eps_h, Out<Index, 1> states) {
-          const Wiring wiring(wiring_tuple);
-          const Selection selection(selected);
-          selection.check_graphs(wanted.shape(0));
-          selection.check_unary(unary.shape(0));
-          selection.check_tables(tables.shape(0));
-          selection.check_messages(messages.shape(0));
-          selection.check_states(states.shape(0));
-          require(hidden.shape(0) == wiring.n_variables, "hidden has the wrong length");
-          nb::gil_scoped_release released;
-          FactorMessages factors(wiring, selection, unary.data(), tables.data(), messages.data(), hidden.data(), 0.0, eps_h);
-          decode(wiring, selection, wanted.data(), factors, states.data());
-        },
-        nb::arg("wiring"), nb::arg("selected"), nb::arg("wanted").noconvert(), nb::arg("unary").noconvert(),
-        nb::arg("tables").noconvert(), nb::arg("messages").noconvert(), nb::arg("hidden").noconvert(), nb::arg("eps_h"),
-        nb::arg("states").noconvert());
-  m.def("climb",
-        [](nb::object wiring_tuple, nb::object selected, Flags wanted, Vector unary, Vector tables, Out<Index, 1> states,
-           Index max_sweeps) {
-          const Wiring wiring(wiring_tuple);
-          const Selection selection(selected);
-          selection.check_graphs(wanted.shape(0));
-          selection.check_unary(unary.shape(0));
-          selection.check_tables(tables.shape(0));
-          selection.check_states(states.shape(0));
-          nb::gil_scoped_release released;
-          climb(wiring, selection, wanted.data(), unary.data(), tables.data(), states.data(), max_sweeps);
-        },
-        nb::arg("wiring"), nb::arg("selected"), nb::arg("wanted").noconvert(), nb::arg("unary").noconvert(),
-        nb::arg("tables").noconvert(), nb::arg("states").noconvert(), nb::arg("max_sweeps"));
-  m.def("score",
-        [](nb::object wiring_tuple, nb::object selected, Vector unary, Vector tables, In<Index, 1> states, Out<double, 1> values) {
-          const Wiring wiring(wiring_tuple);
-          const Selection selection(selected);
-          selection.check_unary(unary.shape(0));
-          selection.check_tables(tables.shape(0));
-          selection.check_states(states.shape(0));
-          selection.check_graphs(values.shape(0));
-          nb::gil_scoped_release released;
-          // `unary` has the factors of one variable, the values those of none.
-          visit(wiring, selection, states.data(), [&](std::size_t k, Index p) { values.data()[k] += unary.data()[p]; },
-                [&](std::size_t k, Index f, Index p) {
-                  if (wiring.arity(f) >= 2) values.data()[k] += tables.data()[p];
-                });
-        },
-        nb::arg("wiring"), nb::arg("selected"), nb::arg("unary").noconvert(), nb::arg("tables").noconvert(),
-        nb::arg("states").noconvert(), nb::arg("values").noconvert());
-  m.def("indicate",
-        [](nb::object wiring_tuple, nb::object selected, In<Index, 1> states, Vector values, Out<double, 1> marginals,
-           Out<double, 1> table_marginals) {
-          const Wiring wiring(wiring_tuple);
-          const Selection selection(selected);
-          selection.check_states(states.shape(0));
-          selection.check_graphs(values.shape(0));
-          selection.check_unary(marginals.shape(0));
-          selection.check_tables(table_marginals.shape(0));
-          nb::gil_scoped_release released;
-          const auto possible = [&](std::size_t k) { return values.data()[k] > -INFINITE ? 1.0 : 0.0; };
-          visit(wiring, selection, states.data(), [&](std::size_t k, Index p) { marginals.data()[p] = possible(k); },
-                [&](std::size_t k, Index, Index p) { table_marginals.data()[p] = possible(k); });
-        },
-        nb::arg("wiring"), nb::arg("selected"), nb::arg("states").noconvert(), nb::arg("values").noconvert(),
-        nb::arg("marginals").noconvert(), nb::arg("table_marginals").noconvert());
+  bind(m, "decode", decode);
+  bind(m, "climb", climb);
+  bind(m, "score", score);
+  bind(m, "indicate", indicate);
 }

@@ -5,7 +5,7 @@
 // Rows, places and columns are not checked here: tasks check inputs when they prepare a batch, and planes of other
 // tasks pass `checked_planes` or `atom_fault`.
 #pragma once
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "elementwise.hpp"
 
 namespace latentstruct {
@@ -19,13 +19,13 @@ struct Rows {
   const double *data;
   std::size_t n;
 
-  static Rows read(nb::handle source) {
-    const auto indptr = array<In<Index, 1>>(source, "indptr");
-    const auto places = array<In<std::uint32_t, 1>>(source, "places");
-    const auto data = array<In<double, 1>>(source, "data");
-    require(indptr.shape(0) > 0 && (data.shape(0) == 0 || data.shape(0) == places.shape(0)),
-            "rows must have one value per place, or none");
-    return {indptr.data(), places.data(), data.shape(0) ? data.data() : nullptr, indptr.shape(0) - 1};
+  static Rows read(const Fields &fields) {
+    Index n = -1, size = -1;
+    const auto *indptr = fields.indices("indptr", {&n, 1});
+    const auto *places = fields.get<const std::uint32_t>("places", &size);
+    const auto data = fields.array<Vector>("data");
+    require(data.shape(0) == 0 || static_cast<Index>(data.shape(0)) == size, "rows must have one value per place, or none");
+    return {indptr, places, data.shape(0) ? data.data() : nullptr, static_cast<std::size_t>(n)};
   }
 
   LATENTSTRUCT_INLINE double value(Index entry) const { return data ? data[entry] : 1.0; }
@@ -37,12 +37,11 @@ template <typename Row, typename Value> struct AtomsOf {
   Value *value;
   std::size_t n;
 
-  static AtomsOf read(nb::handle source) {
-    using Rows = nb::ndarray<Row, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-    const auto row = array<Rows>(source, "row"), column = array<Rows>(source, "column");
-    const auto value = array<nb::ndarray<Value, nb::ndim<1>, nb::c_contig, nb::device::cpu>>(source, "value");
-    require_length(value.shape(0), row, column);
-    return {row.data(), column.data(), value.data(), value.shape(0)};
+  static AtomsOf read(const Fields &fields) {
+    Index n = -1;
+    auto *row = fields.get<Row>("row", &n), *column = fields.get<Row>("column", &n);
+    auto *value = fields.get<Value>("value", &n);
+    return {row, column, value, static_cast<std::size_t>(n)};
   }
 
   AtomsOf from(Index start) const { return {row + start, column + start, value + start, n - start}; }

@@ -3,7 +3,7 @@
 // Candidates are flat; group j holds the candidates groups[j] … groups[j+1] (one y), example i the groups
 // examples[i] … examples[i+1]. Where all examples have the same candidates, their scores are laid out candidate by
 // candidate instead, (C, n): the examples of one candidate are contiguous.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "pooling.hpp"
 
 #include <vector>
@@ -11,40 +11,19 @@
 using namespace latentstruct;
 
 // Pool the values of each example's groups and multiply the shares of candidates by those of their groups.
-LATENTSTRUCT_INLINE static void pool_groups(const double *group_values, const Index *groups, const Index *examples,
-                               std::size_t n_examples, double temperature, double *values, double *shares) {
-  std::vector<double> group_shares(examples[n_examples]);
-  for (std::size_t i = 0; i < n_examples; ++i) {
-    const Index first = examples[i], size = examples[i + 1] - first;
-    values[i] = pool(group_values + first, size, temperature, group_shares.data() + first);
+LATENTSTRUCT_INLINE static void pool_groups(const double *group_values, const Indices &groups, const Indices &examples,
+                                            double temperature, const Values &values, double *shares) {
+  std::vector<double> group_shares(examples(values.shape(0)));
+  for (std::size_t i = 0; i < values.shape(0); ++i) {
+    const Index first = examples(i), size = examples(i + 1) - first;
+    values(i) = pool(group_values + first, size, temperature, group_shares.data() + first);
     for (Index j = first; j < first + size; ++j)
-      for (Index c = groups[j]; c < groups[j + 1]; ++c) shares[c] *= group_shares[j];
+      for (Index c = groups(j); c < groups(j + 1); ++c) shares[c] *= group_shares[j];
   }
 }
 
-LATENTSTRUCT_CLONES static void pool_both(const double *scores, const Index *groups, std::size_t n_groups,
-                                          const Index *examples, std::size_t n_examples, double output_temperature,
-                                          double latent_temperature, double *values, double *shares) {
-  std::vector<double> group_values(n_groups);
-  for (std::size_t j = 0; j < n_groups; ++j)
-    group_values[j] = pool(scores + groups[j], groups[j + 1] - groups[j], latent_temperature, shares + groups[j]);
-  pool_groups(group_values.data(), groups, examples, n_examples, output_temperature, values, shares);
-}
-
-LATENTSTRUCT_CLONES static void pool_by_entropy(const double *scores, const double *losses, const Index *groups,
-                                                std::size_t n_groups, const Index *examples, std::size_t n_examples,
-                                                double output_temperature, double order, double *values,
-                                                double *shares) {
-  std::vector<double> group_values(n_groups), sharp(groups[n_groups]);
-  for (std::size_t j = 0; j < n_groups; ++j) {
-    const Index first = groups[j];
-    group_values[j] = losses[j] + pool_entropy(scores + first, groups[j + 1] - first, order, sharp.data(), shares + first);
-  }
-  pool_groups(group_values.data(), groups, examples, n_examples, output_temperature, values, shares);
-}
-
-static void check(const In<double, 1> &scores, const In<Index, 1> &groups, const In<Index, 1> &examples,
-                  const Out<double, 1> &values, const Out<double, 1> &shares) {
+static void check(const Vector &scores, const Indices &groups, const Indices &examples, const Values &values,
+                  const Values &shares) {
   require_length(scores.shape(0), shares);
   require_length(values.shape(0) + 1, examples);
   const Index n_groups = static_cast<Index>(groups.shape(0)) - 1, n = static_cast<Index>(scores.shape(0));
@@ -52,55 +31,53 @@ static void check(const In<double, 1> &scores, const In<Index, 1> &groups, const
           "groups and examples must end inside the candidates");
 }
 
-static void pool_candidates(In<double, 1> scores, In<Index, 1> groups, In<Index, 1> examples, double output_temperature,
-                            double latent_temperature, Out<double, 1> values, Out<double, 1> shares) {
+LATENTSTRUCT_CLONES static void pool_candidates(Vector scores, Indices groups, Indices examples, double output_temperature,
+                                                double latent_temperature, Values values, Values shares) {
   check(scores, groups, examples, values, shares);
-  pool_both(scores.data(), groups.data(), groups.shape(0) - 1, examples.data(), values.shape(0), output_temperature,
-            latent_temperature, values.data(), shares.data());
+  std::vector<double> group_values(groups.shape(0) - 1);
+  for (std::size_t j = 0; j < group_values.size(); ++j)
+    group_values[j] = pool(&scores(groups(j)), groups(j + 1) - groups(j), latent_temperature, &shares(groups(j)));
+  pool_groups(group_values.data(), groups, examples, output_temperature, values, shares.data());
 }
 
-static void pool_renyi(In<double, 1> scores, In<double, 1> losses, In<Index, 1> groups, In<Index, 1> examples,
-                       double output_temperature, double order, Out<double, 1> values, Out<double, 1> shares) {
+LATENTSTRUCT_CLONES static void pool_renyi(Vector scores, Vector losses, Indices groups, Indices examples, double output_temperature,
+                                           double order, Values values, Values shares) {
   check(scores, groups, examples, values, shares);
   require_length(groups.shape(0) - 1, losses);
-  pool_by_entropy(scores.data(), losses.data(), groups.data(), losses.shape(0), examples.data(), values.shape(0),
-                  output_temperature, order, values.data(), shares.data());
-}
-
-LATENTSTRUCT_CLONES static void find_best(const double *scores, std::size_t n, const Index *labels, std::size_t n_candidates,
-                                          const double *extra, std::size_t n_labels, const Index *__restrict truth,
-                                          Index *__restrict winners, double *__restrict values) {
-  for (std::size_t i = 0; i < n; ++i) {
-    winners[i] = 0;
-    values[i] = -INFINITE;
-  }
-  for (std::size_t c = 0; c < n_candidates; ++c, scores += n) {
-    const double *of_label = extra + labels[c];
-    for (std::size_t i = 0; i < n; ++i) {
-      const double height = scores[i] + of_label[truth[i] * n_labels];
-      // Stored whether it is better or not: an unpredictable branch costs more.
-      const bool better = height > values[i];
-      winners[i] = better ? static_cast<Index>(c) : winners[i];
-      values[i] = better ? height : values[i];
-    }
-  }
+  std::vector<double> group_values(losses.shape(0)), sharp(scores.shape(0));
+  for (std::size_t j = 0; j < group_values.size(); ++j)
+    group_values[j] = losses(j) + pool_entropy(&scores(groups(j)), groups(j + 1) - groups(j), order, sharp.data(), &shares(groups(j)));
+  pool_groups(group_values.data(), groups, examples, output_temperature, values, shares.data());
 }
 
 // values[i] = max_c scores[c, i] + extra[truth[i], labels[c]]; winners[i] is the first c that reaches it. Labels and true
 // classes were numbered by the task.
-static void best_candidates(In<double, 2> scores, In<Index, 1> labels, In<double, 2> extra, In<Index, 1> truth,
-                            Out<Index, 1> winners, Out<double, 1> values) {
+LATENTSTRUCT_CLONES static void best_candidates(In<double, 2> scores, Indices labels, In<double, 2> extra, Indices truth,
+                                                Numbers winners, Values values) {
+  const std::size_t n = truth.shape(0), n_labels = extra.shape(1);
   require_length(scores.shape(0), labels);
-  require_length(truth.shape(0), winners, values);
-  require(scores.shape(1) == truth.shape(0), "scores must have one column per example");
-  find_best(scores.data(), truth.shape(0), labels.data(), labels.shape(0), extra.data(), extra.shape(1), truth.data(),
-            winners.data(), values.data());
+  require_length(n, winners, values);
+  require(scores.shape(1) == n, "scores must have one column per example");
+  Index *__restrict winner = winners.data();
+  double *__restrict value = values.data();
+  std::fill_n(winner, n, 0);
+  std::fill_n(value, n, -INFINITE);
+  for (std::size_t c = 0; c < labels.shape(0); ++c) {
+    const double *own = scores.data() + c * n, *of_label = extra.data() + labels(c);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double height = own[i] + of_label[truth(i) * n_labels];
+      // Stored whether it is better or not: an unpredictable branch costs more.
+      const bool better = height > value[i];
+      winner[i] = better ? static_cast<Index>(c) : winner[i];
+      value[i] = better ? height : value[i];
+    }
+  }
 }
 
 // values[i] = max_y scores[i, y] + extra[lines[i], y]; best[i] is the first y that reaches it, and losses[i] what was added
 // to it. NaN counts as the highest value. Lines were numbered by the task.
-static void best_classes(In<double, 2> scores, In<double, 2> extra, In<Index, 1> lines, Out<Index, 1> best,
-                         Out<double, 1> values, Out<double, 1> losses) {
+static void best_classes(In<double, 2> scores, In<double, 2> extra, Indices lines, Numbers best,
+                         Values values, Values losses) {
   const std::size_t n = scores.shape(0), n_classes = scores.shape(1);
   require_length(n, lines, best, values, losses);
   require(n_classes > 0 && extra.shape(1) == n_classes, "extra must have one column per class");

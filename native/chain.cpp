@@ -4,84 +4,51 @@
 // unary terms (inputs, bias, start, end, loss) are already in the scores. u_t(y) is a unary score, A the (S, S)
 // transition scores, ε a temperature. A score of -inf forbids a label; at least one label of each token is allowed.
 // Offsets and labels were checked when the batch was prepared.
-#include "binding.hpp"
+#include "atoms.hpp"
 #include "chain_pooling.hpp"
+#include "sequences.hpp"
 #include "sparse_rows.hpp"
 
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
 using Square = In<double, 2>;
 
-constexpr Index FREE = 0, AUGMENTED = 1;
 constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
 
 // Where the weights of labels begin, see the Python class of this name; -1: there is no such block.
 struct Blocks {
   Index transitions, bias, start, end;
 
-  static Blocks read(nb::handle source) {
-    const auto field = [&](const char *name) { return nb::cast<Index>(source.attr(name)); };
-    return {field("transitions"), field("bias"), field("start"), field("end")};
+  static Blocks read(const Fields &fields) {
+    return {fields.number<Index>("transitions"), fields.number<Index>("bias"), fields.number<Index>("start"),
+            fields.number<Index>("end")};
   }
 };
 
 // Terms added to products of inputs and weights, see the Python class of this name; null: there is no such block.
 struct LabelScores {
-  const double *bias, *start, *end, *costs;
-  std::size_t n;
-  Index mode;
+  const double *bias, *start, *end, *terms;
+  std::size_t n, rows;
 
-  static LabelScores read(nb::handle source) {
-    const auto costs = array<Square>(source, "costs");
+  static LabelScores read(const Fields &fields) {
+    const auto terms = fields.array<Square>("terms");
+    const std::size_t n = terms.shape(1), rows = terms.shape(0);
     const auto block = [&](const char *name) -> const double * {
-      const auto found = array<Vector>(source, name);
-      require(found.shape(0) == 0 || found.shape(0) == costs.shape(0), "label scores must have one per label, or none");
+      const auto found = fields.array<Vector>(name);
+      require(found.shape(0) == 0 || found.shape(0) == n, "label scores must have one per label, or none");
       return found.shape(0) ? found.data() : nullptr;
     };
-    require(costs.shape(0) == costs.shape(1), "costs must be square");
-    return {block("bias"), block("start"), block("end"), costs.data(), costs.shape(0), nb::cast<Index>(source.attr("mode"))};
+    require(rows == 0 || rows > n, "terms must have a row per label and one for unknown labels");
+    return {block("bias"), block("start"), block("end"), terms.data(), n, rows};
   }
-};
-
-// Flat atoms of many planes, see the Python class of this name.
-struct Atoms {
-  std::int32_t *row, *column;
-  double *value;
-  std::size_t size;
-
-  static Atoms read(nb::handle source) {
-    const auto row = array<Out<std::int32_t, 1>>(source, "row"), column = array<Out<std::int32_t, 1>>(source, "column");
-    const auto value = array<Out<double, 1>>(source, "value");
-    require_length(value.shape(0), row, column);
-    return {row.data(), column.data(), value.data(), value.shape(0)};
-  }
-};
-
-// Sequences end to end.
-struct Sequences {
-  const Index *offsets;
-  std::size_t count, longest = 1;
-
-  Sequences(const Indices &offsets, std::size_t n_tokens) : offsets(offsets.data()), count(offsets.shape(0) - 1) {
-    require(offsets.shape(0) > 0, "offsets must not be empty");
-    Index last = 0;
-    for (std::size_t k = 0; k <= count; ++k) {
-      require(offsets(k) >= last && offsets(k) <= static_cast<Index>(n_tokens), "offsets must rise inside the tokens");
-      if (k > 0) longest = std::max(longest, static_cast<std::size_t>(offsets(k) - last));
-      last = offsets(k);
-    }
-  }
-  std::size_t length(std::size_t k) const { return offsets[k + 1] - offsets[k]; }
+  // What a label adds to the score of each y; negative labels count from the last row.
+  const double *of(Index label) const { return terms + (label < 0 ? static_cast<Index>(rows) + label : label) * n; }
 };
 
 // Add what depends on label and place alone to the products of one sequence, rows of `width` numbers.
 //
-// In the mode AUGMENTED costs[label, y] is added to the score of y, in the mode CLAMPED all y but the label are
-// forbidden; a label of -1 adds and forbids nothing.
+// A label of -1 adds nothing.
 LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, std::size_t width, const LabelScores &added,
                                           const Index *labels) {
   const std::size_t n = added.n;
@@ -94,28 +61,18 @@ LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, st
     if (added.bias) add(t, added.bias);
     if (added.start && t == 0) add(t, added.start);
     if (added.end && t == length - 1) add(t, added.end);
-    if (added.mode == FREE || labels[t] < 0) continue;
-    if (added.mode == AUGMENTED) {
-      add(t, added.costs + labels[t] * n);
-    } else {
-      const double own = scores[t * width + labels[t]];
-      std::fill_n(scores + t * width, n, -INFINITE);
-      scores[t * width + labels[t]] = own;
-    }
+    if (added.rows && labels[t] != -1) add(t, added.of(labels[t]));
   }
 }
 
-LATENTSTRUCT_CLONES void add_to_all(double *scores, const Sequences &sequences, const LabelScores &added, const Index *labels) {
+LATENTSTRUCT_CLONES void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
+  require(scores.shape(1) == added.n, "scores must have one column per label");
+  if (added.rows) require_length(scores.shape(0), labels);
+  const Sequences sequences(offsets, scores.shape(0));
   for (std::size_t k = 0; k < sequences.count; ++k) {
     const Index first = sequences.offsets[k];
-    add_label_scores(scores + first * added.n, sequences.length(k), added.n, added, labels + first);
+    add_label_scores(scores.data() + first * added.n, sequences.length(k), added.n, added, labels.data() + first);
   }
-}
-
-void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
-  require(scores.shape(1) == added.n, "scores must have one column per label");
-  if (added.mode != FREE) require_length(scores.shape(0), labels);
-  add_to_all(scores.data(), Sequences(offsets, scores.shape(0)), added, labels.data());
 }
 
 // Best labelings of one sequence at a time.
@@ -140,14 +97,14 @@ public:
     if (length == 0) return 0.0;
     const double *matrix = transitions[0];
     double *row = best[0];
-    for (std::size_t y = 0; y < width; y += WIDTH) lanes(row + y) = lanes(scores[0] + y);
+    for (std::size_t y = 0; y < width; y += WIDTH) lanes(row + y) = load(scores[0] + y);
     for (std::size_t t = 1; t < length; ++t, row += width) {
       const double *own = scores[t];
       double *maxima = arriving[t];
-      multiply_rows<Maxima, 1>({row, 0, 1}, n, matrix, width,
+      multiply_rows<Hard, 1>({row, 0, 1}, n, matrix, width,
                                [&](int, std::size_t place, const Lanes &found) __attribute__((always_inline)) {
                                  lanes(maxima + place) = found;
-                                 lanes(row + width + place) = found + lanes(own + place);
+                                 lanes(row + width + place) = found + load(own + place);
                                });
     }
     std::size_t y = 0;
@@ -166,23 +123,24 @@ public:
   }
 };
 
-LATENTSTRUCT_CLONES void label_all(const double *scores, const Sequences &sequences, const double *transitions,
-                                   std::size_t n, Index *labels, double *values) {
-  Labeler labeler(transitions, n, sequences.longest);
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    const Index first = sequences.offsets[k];
-    pad_rows(scores + first * n, sequences.length(k), n, 0.0, labeler.scores[0]);
-    values[k] = labeler.label(sequences.length(k), labels + first);
-  }
-}
-
-void viterbi(Square scores, Indices offsets, Square transitions, Out<Index, 1> labels, Out<double, 1> values) {
+// The number of labels, if scores and transitions have as many.
+std::size_t labels_of(const Square &scores, const Square &transitions) {
   const std::size_t n = transitions.shape(0);
   require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  return n;
+}
+
+LATENTSTRUCT_CLONES void viterbi(Square scores, Indices offsets, Square transitions, Numbers labels, Values values) {
+  const std::size_t n = labels_of(scores, transitions);
   const Sequences sequences(offsets, scores.shape(0));
   require_length(sequences.count, values);
   require_length(scores.shape(0), labels);
-  label_all(scores.data(), sequences, transitions.data(), n, labels.data(), values.data());
+  Labeler labeler(transitions.data(), n, sequences.longest);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const Index first = sequences.offsets[k];
+    pad_rows(scores.data() + first * n, sequences.length(k), n, 0.0, labeler.scores[0]);
+    values(k) = labeler.label(sequences.length(k), labels.data() + first);
+  }
 }
 
 // Maximize Δ(y)·(1 + s(y) - s(truth)) of one sequence for the Hamming loss Δ; see `viterbi_by_errors`.
@@ -238,10 +196,9 @@ double label_by_errors(const double *scores, std::size_t length, const double *t
 // best[t, e, y] is the best score of the first t + 1 labels with e errors among them, ending in y; the product is then
 // maximized over the number of errors. values[k] is the maximum (>= 0, reached by the truth) and losses[k] the number of
 // errors of its labeling.
-void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indices truth, Out<Index, 1> labels,
-                       Out<double, 1> values, Out<double, 1> losses) {
-  const std::size_t n = transitions.shape(0);
-  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indices truth, Numbers labels,
+                       Values values, Values losses) {
+  const std::size_t n = labels_of(scores, transitions);
   const Sequences sequences(offsets, scores.shape(0));
   require_length(sequences.count, values, losses);
   require_length(scores.shape(0), labels, truth);
@@ -258,10 +215,9 @@ void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indic
 
 // Pool each sequence, see `ChainPooling`: scores become marginals.
 void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Square transitions, double output_temperature,
-                    double latent_temperature, double limit, Vector weights, Index by, Out<double, 1> values,
+                    double latent_temperature, double limit, Vector weights, Index by, Values values,
                     Out<double, 3> pairs) {
-  const std::size_t n = transitions.shape(0);
-  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+  const std::size_t n = labels_of(scores, transitions);
   const Sequences sequences(offsets, scores.shape(0));
   require_length(sequences.count, values, weights);
   if (labels.shape(0)) require_length(scores.shape(0), labels);
@@ -275,39 +231,32 @@ void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Squa
   }
 }
 
-// out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens t of sequence k and labels s.
-//
-// The last row of costs is that of unknown labels, -1.
-LATENTSTRUCT_CLONES void add_costs(const double *marginals, std::size_t n, const Index *truth, const Sequences &sequences,
-                                   const double *costs, double *out) {
+// out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens t of sequence k and labels s; see `LabelScores`.
+LATENTSTRUCT_CLONES void expected_terms(Square marginals, Indices truth, Indices offsets, Square terms, Values out) {
+  const std::size_t n = marginals.shape(1);
+  require(terms.shape(0) > n && terms.shape(1) == n, "terms must have a row per label and one for unknown labels");
+  require_length(marginals.shape(0), truth);
+  const Sequences sequences(offsets, marginals.shape(0));
+  require_length(sequences.count, out);
   for (std::size_t k = 0; k < sequences.count; ++k) {
     double lanes[WIDTH] = {};
-    for (Index t = sequences.offsets[k]; t < sequences.offsets[k + 1]; ++t) {
-      const double *own = marginals + t * n, *line = costs + (truth[t] < 0 ? n : truth[t]) * n;
+    for (Index t = offsets(k); t < offsets(k + 1); ++t) {
+      const double *own = marginals.data() + t * n, *line = terms.data() + (truth(t) < 0 ? static_cast<Index>(terms.shape(0)) + truth(t) : truth(t)) * n;
       std::size_t s = 0;
       for (; s + WIDTH <= n; s += WIDTH)
         for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
       for (; s < n; ++s) lanes[0] += own[s] * line[s];
     }
-    out[k] = sum_of(lanes, WIDTH);
+    out(k) = sum_of(lanes, WIDTH);
   }
-}
-
-void expected_costs(Square marginals, Indices truth, Indices offsets, Square costs, Out<double, 1> out) {
-  const std::size_t n = marginals.shape(1);
-  require(costs.shape(0) == n + 1 && costs.shape(1) == n, "costs must have a row per label and one for unknown ones");
-  require_length(marginals.shape(0), truth);
-  const Sequences sequences(offsets, marginals.shape(0));
-  require_length(sequences.count, out);
-  add_costs(marginals.data(), n, truth.data(), sequences, costs.data(), out.data());
 }
 
 // Write the joint features of one sequence's labeling as atoms from `at` on; `token` is its first input row.
 LATENTSTRUCT_INLINE void put_labeling(std::size_t at, const Index *labels, std::size_t length, Index token, Index n,
-                                      const Blocks &blocks, const Atoms &atoms) {
+                                      const Blocks &blocks, const AtomTable &atoms) {
   if (length == 0) return;
   const std::size_t needed = length * (2 + (blocks.bias >= 0)) - 1 + (blocks.start >= 0) + (blocks.end >= 0);
-  require(at + needed <= atoms.size, "the arrays of atoms are too short");
+  require(at + needed <= atoms.n, "the arrays of atoms are too short");
   std::int32_t *row = atoms.row + at, *column = atoms.column + at;
   for (std::size_t t = 0; t < length; ++t, ++row, ++column) {
     *row = static_cast<std::int32_t>(token + t);
@@ -324,7 +273,7 @@ LATENTSTRUCT_INLINE void put_labeling(std::size_t at, const Index *labels, std::
 
 // Write the joint features of all sequences' labelings, each from its pointer on; tokens[k] is the first input row.
 void labeling_atoms(Indices labels, Indices offsets, Indices tokens, Index n_labels, Blocks blocks, Indices pointers,
-                    Atoms atoms) {
+                    AtomTable atoms) {
   const Sequences sequences(offsets, labels.shape(0));
   require_length(sequences.count, tokens);
   require_length(sequences.count + 1, pointers);
@@ -332,75 +281,51 @@ void labeling_atoms(Indices labels, Indices offsets, Indices tokens, Index n_lab
     put_labeling(pointers(k), labels.data() + sequences.offsets[k], sequences.length(k), tokens(k), n_labels, blocks, atoms);
 }
 
-// What `best_planes` reads.
-struct Problem {
-  const double *products;
-  SparseRows inputs;
-  const double *weights;
-  const Index *offsets, *tokens, *truth;
-  LabelScores added;
-  const double *transitions;
-  Blocks blocks;
-  const Index *pointers;
-};
-
-LATENTSTRUCT_CLONES void find_planes(const Problem &problem, std::size_t first, std::size_t last, std::size_t longest,
-                                     const Atoms &atoms, double *values, double *losses) {
-  const LabelScores &added = problem.added;
-  const std::size_t n = added.n;
-  Labeler labeler(problem.transitions, n, longest);
-  std::vector<Index> labels(longest);
-  for (std::size_t k = first; k < last; ++k) {
-    const Index token = problem.tokens[k];
-    const std::size_t length = problem.offsets[k + 1] - problem.offsets[k];
-    if (problem.products)
-      pad_rows(problem.products + problem.offsets[k] * n, length, n, 0.0, labeler.scores[0]);
-    else
-      for (std::size_t t = 0; t < length; ++t)
-        row_times_weights(problem.inputs, token + t, problem.weights, n, labeler.scores[t]);
-    const Index *known = problem.truth + (added.mode == FREE ? 0 : token);
-    add_label_scores(labeler.scores[0], length, labeler.width, added, known);
-    values[k] = labeler.label(length, labels.data());
-    losses[k] = 0.0;
-    if (added.mode == AUGMENTED)
-      for (std::size_t t = 0; t < length; ++t)
-        if (known[t] >= 0) losses[k] += added.costs[known[t] * n + labels[t]];
-    put_labeling(problem.pointers[k], labels.data(), length, token, static_cast<Index>(n), problem.blocks, atoms);
-  }
-}
-
 // Find the best labelings of the selected sequences first … last - 1, and write their values, losses and features.
 //
 // All temporary data of a sequence stay in the cache. `products` (N, S) are those of the selected tokens, or
-// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none in
-// the mode FREE; `found` is (2, k): values and losses.
-void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
-                 Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks, Indices pointers,
-                 Atoms atoms, Out<double, 2> found) {
-  const std::size_t n = added.n, count = tokens.shape(0);
-  require(n > 0 && transitions.shape(0) == n && transitions.shape(1) == n && products.shape(1) == n && weights.shape(1) == n,
-          "scores must have one column per label");
+// empty: then computed from `inputs` and `weights`. `truth` has the labels of all tokens of the batch, or none if
+// no terms depend on them; `found` is (2, k): values and sums of the terms.
+LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, SparseRows inputs, Square weights, Indices offsets,
+                                     Indices tokens, Indices truth, LabelScores added, Square transitions, Blocks blocks,
+                                     Indices pointers, AtomTable atoms, Out<double, 2> found) {
+  const std::size_t n = labels_of(products, transitions), count = tokens.shape(0);
+  require(added.n == n && weights.shape(1) == n, "scores must have one column per label");
   require(first >= 0 && first <= last && static_cast<std::size_t>(last) <= count, "sequences must exist");
   require_length(count + 1, offsets, pointers);
   require(found.shape(0) == 2 && found.shape(1) == count, "found must be (2, k)");
   const bool dense = products.shape(0) > 0;
-  std::size_t longest = 1;
+  Index longest = 1;
   for (Index k = first; k < last; ++k) {
     const Index length = offsets(k + 1) - offsets(k), end = tokens(k) + length;
     require(length >= 0 && offsets(k) >= 0 && tokens(k) >= 0, "sequences must not be negative");
-    require(end <= static_cast<Index>(added.mode == FREE ? inputs.n : truth.shape(0)) &&
+    require(end <= static_cast<Index>(added.rows ? truth.shape(0) : inputs.n) &&
                 (dense ? offsets(k + 1) <= static_cast<Index>(products.shape(0)) : end <= static_cast<Index>(inputs.n)),
             "sequences must end inside the tokens");
-    longest = std::max(longest, static_cast<std::size_t>(length));
+    longest = std::max(longest, length);
   }
-  find_planes({dense ? products.data() : nullptr, inputs, weights.data(), offsets.data(), tokens.data(), truth.data(), added,
-               transitions.data(), blocks, pointers.data()},
-              first, last, longest, atoms, found.data(), found.data() + count);
+  Labeler labeler(transitions.data(), n, longest);
+  std::vector<Index> labels(longest);
+  for (Index k = first; k < last; ++k) {
+    const Index token = tokens(k);
+    const std::size_t length = offsets(k + 1) - offsets(k);
+    if (dense) pad_rows(products.data() + offsets(k) * n, length, n, 0.0, labeler.scores[0]);
+    else
+      for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, token + t, weights.data(), n, labeler.scores[t]);
+    const Index *known = truth.data() + (added.rows ? token : 0);
+    add_label_scores(labeler.scores[0], length, labeler.width, added, known);
+    found(0, k) = labeler.label(length, labels.data());
+    double loss = 0.0;
+    if (added.rows)
+      for (std::size_t t = 0; t < length; ++t) loss += added.of(known[t])[labels[t]];
+    found(1, k) = loss;
+    put_labeling(pointers(k), labels.data(), length, token, static_cast<Index>(n), blocks, atoms);
+  }
 }
 
 // Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`.
 void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indices tokens, Blocks blocks,
-                    Out<Index, 1> pointers, Atoms atoms) {
+                    Numbers pointers, AtomTable atoms) {
   const Sequences sequences(offsets, marginals.shape(0));
   const std::size_t n = marginals.shape(1);
   require_length(sequences.count, tokens, pairs);
@@ -409,7 +334,7 @@ void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indi
   std::size_t a = 0;
   // One atom for each label at `column` and following, unless its value is 0.
   const auto put = [&](Index row, Index column, const double *values) {
-    require(a + n <= atoms.size, "the arrays of atoms are too short");
+    require(a + n <= atoms.n, "the arrays of atoms are too short");
     for (std::size_t y = 0; y < n; ++y) {
       atoms.row[a] = static_cast<std::int32_t>(row);
       atoms.column[a] = static_cast<std::int32_t>(column + y);
@@ -438,7 +363,7 @@ NB_MODULE(chain, m) {
   bind(m, "viterbi", viterbi);
   bind(m, "viterbi_by_errors", viterbi_by_errors);
   bind(m, "pool_labelings", pool_labelings);
-  bind(m, "expected_costs", expected_costs);
+  bind(m, "expected_terms", expected_terms);
   bind(m, "labeling_atoms", labeling_atoms);
   bind(m, "best_planes", best_planes);
   bind(m, "expected_atoms", expected_atoms);

@@ -31,6 +31,10 @@ struct Steps {
 // exp(600), so that none underflows.
 constexpr double LEAST = 1e-20, MOST = 1e20;
 
+// Where transitions are forbidden, entries of a message may differ by more: linear steps by factors of at least
+// exp(-300) are used as long as all entries but zeros are above this share, so that a zero means "not reachable".
+constexpr double FORBIDDING_LIMIT = 300.0, SMALLEST_SHARE = 1e-150;
+
 // Shares below exp(-40) of the largest are lost by rounding.
 constexpr double NEGLIGIBLE = 40.0;
 
@@ -45,7 +49,7 @@ LATENTSTRUCT_CLONES static double take_scores(const double *scores, std::size_t 
     if (labels && labels[t] >= 0) continue;
     Lanes high = all_lanes(-INFINITE), low = all_lanes(INFINITE);
     for (std::size_t y = 0; y < width; y += WIDTH) {
-      const Lanes own = lanes(rows + y), allowed = own > -INFINITE ? own : all_lanes(INFINITE);
+      const Lanes own = load(rows + y), allowed = own > -INFINITE ? own : all_lanes(INFINITE);
       high = own > high ? own : high;
       low = allowed < low ? allowed : low;
     }
@@ -82,33 +86,46 @@ LATENTSTRUCT_CLONES static void give_pairs(const double *masses, const double *m
 }
 
 // Pool all labelings by linear steps: log Z of potentials (T, P), which become v, with α in `forward` and the marginals
-// α_t β_t in `marginals`. P(z, y at t-1, t) = α_{t-1}(z) matrix(z, y) v_t(y).
+// α_t β_t in `marginals`. P(z, y at t-1, t) = α_{t-1}(z) matrix(z, y) v_t(y). Where steps are forbidden the result is
+// NaN if a message is out of range or nothing is allowed.
 LATENTSTRUCT_CLONES static double sum_labelings(const Steps &steps, std::size_t n, std::size_t width, std::size_t length,
-                                                double *potentials, double *forward, double *marginals) {
+                                                bool forbidding, double *potentials, double *forward, double *marginals) {
   double log_scale = 0.0, mass = sum_of(potentials, width);
-  for (std::size_t y = 0; y < width; y += WIDTH) lanes(forward + y) = lanes(potentials + y);
+  for (std::size_t y = 0; y < width; y += WIDTH) lanes(forward + y) = load(potentials + y);
   for (std::size_t t = 1; t < length; ++t) {
     double *own = potentials + t * width, *message = forward + t * width;
     Lanes sums = all_lanes(0.0);
-    multiply_rows<Sums, 1>({message - width, 0, 1}, n, steps.matrix, width,
+    multiply_rows<Linear, 1>({message - width, 0, 1}, n, steps.matrix, width,
                            [&](int, std::size_t place, const Lanes &arriving) __attribute__((always_inline)) {
-                             const Lanes product = arriving * lanes(own + place);
+                             const Lanes product = arriving * load(own + place);
                              lanes(message + place) = product;
                              sums += product;
                            });
     mass = total(sums);
+    if (forbidding) {
+      Lanes least = all_lanes(INFINITE);
+      for (std::size_t y = 0; y < width; y += WIDTH) {
+        const Lanes own_share = lanes(message + y), positive = own_share > 0.0 ? own_share : all_lanes(INFINITE);
+        least = positive < least ? positive : least;
+      }
+      for (std::size_t j = 0; j < WIDTH; ++j)
+        if (!(least[j] > SMALLEST_SHARE * mass) || mass == 0.0) return NAN;
+    }
     if (mass > LEAST && mass < MOST) continue;
     for (std::size_t y = 0; y < width; ++y) message[y] /= mass, own[y] /= mass;
     log_scale += log_of(mass);
     mass = 1.0;
   }
   const auto divide = [&](std::size_t t, std::size_t place, const Lanes &backward) __attribute__((always_inline)) {
-    lanes(marginals + t * width + place) = lanes(forward + t * width + place) * backward;
-    lanes(potentials + t * width + place) *= backward;
+    const Lanes reached = load(forward + t * width + place);
+    lanes(marginals + t * width + place) = reached * backward;
+    // Labels that are not reachable might overflow, and count for nothing.
+    const Lanes product = load(potentials + t * width + place) * backward;
+    lanes(potentials + t * width + place) = forbidding ? (reached > 0.0 ? product : all_lanes(0.0)) : product;
   };
   for (std::size_t y = 0; y < width; y += WIDTH) divide(length - 1, y, all_lanes(1.0 / mass));
   for (std::size_t t = length - 1; t > 0; --t)
-    multiply_rows<Sums, 1>({potentials + t * width, 0, 1}, n, steps.turned, width,
+    multiply_rows<Linear, 1>({potentials + t * width, 0, 1}, n, steps.turned, width,
                            [&](int, std::size_t place, const Lanes &backward)
                                __attribute__((always_inline)) { divide(t - 1, place, backward); });
   return log_scale + log_of(mass);
@@ -123,11 +140,17 @@ public:
       : n(n), width(padded(n)), limit(limit), plain(2 * width, width), output_exps(0, width), latent_exps(0, width) {
     pad_rows(transitions, n, n, 0.0, plain[0]);
     top = largest(transitions, n * n);
-    spread = top - *std::min_element(transitions, transitions + n * n);
+    double least = top;
+    for (std::size_t k = 0; k < n * n; ++k)
+      if (transitions[k] > -INFINITE) least = std::min(least, transitions[k]);
+      else forbidding = true;
+    if (forbidding) this->limit = std::min(limit, FORBIDDING_LIMIT);
+    spread = top > -INFINITE ? top - least : INFINITE;
     transpose(plain);
-    outputs = make_steps(output_temperature, output_exps);
-    hidden_linear = output_temperature == latent_temperature ? outputs : make_steps(latent_temperature, latent_exps);
+    alike_outputs = make_steps(output_temperature, output_exps);
+    hidden_linear = output_temperature == latent_temperature ? alike_outputs : make_steps(latent_temperature, latent_exps);
     hidden_scores = {plain[0], plain[width], 0.0, latent_temperature, false};
+    outputs = forbidding ? Steps{plain[0], plain[width], 0.0, output_temperature, false} : alike_outputs;
     for (Table *table : {&tokens, &best, &back, &messages, &shares}) table->width = width;
     for (Table *table : {&joint, &ratios, &products, &pairs, &exps}) *table = Table(width, width);
     work = Table(8, width);
@@ -136,7 +159,8 @@ public:
 
   // Pool a sequence: its scores (T, S) become weight times the derivatives of the pooled value, and weight times those
   // with respect to transitions are added to `pairs`, (T, S, S) `by_token` for tokens t - 1 and t, else (S, S). Labels
-  // are -1 for hidden tokens; without labels all tokens are outputs.
+  // are -1 for hidden tokens; without labels all tokens are outputs. If transitions allow no labeling the value is -inf,
+  // and the derivatives mean nothing.
   double pool(double *scores, const Index *labels, std::size_t length, double weight, double *sums, bool by_token) {
     if (length == 0) return 0.0;
     target = sums, target_weight = weight, each_token = by_token;
@@ -146,26 +170,27 @@ public:
     std::size_t n_hidden = 0;
     for (std::size_t t = 0; t < length; ++t) n_hidden += is_hidden(t);
     const bool alike = n_hidden == 0 || n_hidden == length;
-    const Steps &steps = n_hidden == 0 ? outputs : hidden_linear;
+    const Steps &steps = n_hidden == 0 ? alike_outputs : hidden_linear;
     const double widest = take_scores(scores, length, n, alike ? nullptr : known, tokens[0], highs.data());
     const bool linear = widest + spread < limit * steps.temperature;
-    double value;
-    if (alike && linear) {
-      value = pool_alike(steps, length);
-    } else {
-      hidden = linear ? hidden_linear : hidden_scores;
+    double value = NAN;
+    if (alike && linear) value = pool_alike(steps, length);
+    if (std::isnan(value)) {
+      if (alike && linear) take_scores(scores, length, n, nullptr, tokens[0], highs.data());
+      hidden = linear && !forbidding ? hidden_linear : hidden_scores;
       value = pool_latents_first(length);
       if (!each_token) end_pairs(target);
     }
     trim_rows(back[0], length, n, weight, scores);
-    return value;
+    return std::isnan(value) ? -INFINITE : value;
   }
 
 private:
   std::size_t n, width;
   double limit, top, spread;
+  bool forbidding = false; // whether some transitions are -inf
   Table plain, output_exps, latent_exps; // matrices and their transposes
-  Steps outputs, hidden, hidden_linear, hidden_scores;
+  Steps outputs, alike_outputs, hidden, hidden_linear, hidden_scores;
   const Index *known = nullptr;
   double *target = nullptr, target_weight = 1.0;
   bool each_token = false;
@@ -202,7 +227,8 @@ private:
   double pool_alike(const Steps &steps, std::size_t length) {
     double value = steps.top * static_cast<double>(length - 1);
     value += take_exponentials(length, width, highs.data(), steps.temperature, tokens[0]);
-    value += steps.temperature * sum_labelings(steps, n, width, length, tokens[0], best[0], back[0]);
+    value += steps.temperature * sum_labelings(steps, n, width, length, forbidding, tokens[0], best[0], back[0]);
+    if (std::isnan(value)) return value;
     const std::size_t size = each_token ? 1 : length - 1;
     for (std::size_t t = 1; t < length; t += size) {
       sum_products({best[t - 1], 1, width}, n, size, tokens[t], width, products[0]);
@@ -229,7 +255,8 @@ private:
       return steps.temperature * log_of(mass);
     }
     const double high = largest(row, n);
-    for (std::size_t y = 0; y < width; ++y) row[y] -= high;
+    if (high > -INFINITE)
+      for (std::size_t y = 0; y < width; ++y) row[y] -= high;
     return high;
   }
 
@@ -281,7 +308,7 @@ private:
         }
       } else {
         pool_sums(sent, n, steps.matrix, width, steps.temperature, exps[0], work[0], part);
-        for (std::size_t y = 0; y < n; ++y) part[y] = masses[y] / work[0][y];
+        for (std::size_t y = 0; y < n; ++y) part[y] = masses[y] != 0.0 ? masses[y] / work[0][y] : 0.0;
         for (std::size_t z = 0; z < n; ++z) {
           double *own = exps[z];
           for (std::size_t y = 0; y < n; ++y) own[y] *= part[y];
@@ -311,6 +338,13 @@ private:
   // A label a gives at most gains[a, b] more than b whatever follows; if it is below b even so, it is never
   // the best, and at ε_y > 0 its share is lost by rounding if it stays that far below.
   std::size_t choose_rows(const double *before) {
+    if (forbidding) {
+      // Differences of forbidden transitions bound nothing.
+      std::size_t count = 0;
+      for (std::size_t a = 0; a < n; ++a)
+        if (before[a] > -INFINITE) rows[count++] = a;
+      return count;
+    }
     if (gains.width == 0) {
       // max_z A[a, z] - A[b, z], for all a at a time.
       gains = Table(width, width);
@@ -360,7 +394,7 @@ private:
       pool_sums(scales, count, joint[0], width, outputs.temperature, exps[0], work[0], out);
       std::fill_n(share, n * width, 0.0);
       for (std::size_t r = 0; r < count; ++r)
-        for (std::size_t y = 0; y < n; ++y) share[rows[r] * width + y] = exps[r][y] / work[0][y];
+        for (std::size_t y = 0; y < n; ++y) share[rows[r] * width + y] = work[0][y] > 0.0 ? exps[r][y] / work[0][y] : 0.0;
       return;
     }
     std::fill_n(out, width, -INFINITE);

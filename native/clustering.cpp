@@ -24,11 +24,6 @@ double row_score(const Rows &rows, Index row, const double *w) {
   dot_row(rows, row, &FIRST, 1, w, &score);
   return score;
 }
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Numbers = Out<Index, 1>;
-using Values = Out<double, 1>;
 using Scores = std::vector<double>;
 
 enum Mode : Index { FREE, AUGMENTED, CLAMPED };

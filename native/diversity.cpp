@@ -3,7 +3,7 @@
 // An element counts once, however many of the chosen documents hold it, and its benefit may be negative. The problem is
 // NP-hard: it is answered greedily, or exactly by branch and bound. Indices of a coverage were checked where the task
 // prepared it.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "functions.hpp"
 
 #include <algorithm>
@@ -14,31 +14,22 @@ using namespace latentstruct;
 
 namespace {
 
-using Indices = In<Index, 1>;
-
 // Which documents hold which elements, see the Python class of this name.
 struct Coverage {
   const Index *documents, *elements, *covers_at, *covers, *holders_at, *holders, *bins;
   const double *counts, *losses;
   Index n, n_blocks;
 
-  static Coverage read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Indices>(source, name); };
-    const auto documents = field("documents"), elements = field("elements"), bins = field("bins");
-    const auto covers_at = field("covers_at"), covers = field("covers");
-    const auto holders_at = field("holders_at"), holders = field("holders");
-    const auto counts = array<In<double, 2>>(source, "counts");
-    const auto losses = array<In<double, 1>>(source, "losses");
-    require_length(documents.shape(0), elements);
-    require_length(bins.shape(0), counts, losses);
-    require_length(bins.shape(0) + 1, holders_at);
-    require_length(covers.shape(0), holders);
-    const Index n = static_cast<Index>(documents.shape(0)) - 1;
-    require(n >= 0 && documents(n) == static_cast<Index>(covers_at.shape(0)) - 1 &&
-                elements(n) == static_cast<Index>(bins.shape(0)),
+  static Coverage read(const Fields &fields) {
+    Index n = -1, n_documents = -1, n_elements = -1, n_pairs = -1, n_blocks = -1;
+    const auto *documents = fields.indices("documents", {&n, 1}), *elements = fields.indices("elements", {&n, 1});
+    const Coverage found{documents, elements, fields.indices("covers_at", {&n_documents, 1}), fields.indices("covers", &n_pairs),
+                         fields.indices("holders_at", {&n_elements, 1}), fields.indices("holders", &n_pairs),
+                         fields.indices("bins", &n_elements), fields.get<const double>("counts", &n_elements, &n_blocks),
+                         fields.get<const double>("losses", &n_elements), n, n_blocks};
+    require(documents[n] == n_documents && elements[n] == n_elements,
             "documents and elements must end with those of the last query");
-    return {documents.data(), elements.data(), covers_at.data(), covers.data(), holders_at.data(), holders.data(),
-            bins.data(),      counts.data(),   losses.data(),    n,             static_cast<Index>(counts.shape(1))};
+    return found;
   }
 };
 
@@ -245,7 +236,7 @@ void choose(Coverage coverage, Indices queries, In<double, 2> table, double loss
 
 // Replace `chosen` (k,) by the best choice of a query; Ctrl-C is noticed every `portion` nodes.
 void search_to_the_end(Coverage coverage, Index query, In<double, 2> table, double loss_factor, Index portion,
-                       Out<Index, 1> chosen) {
+                       Numbers chosen) {
   const Index k = static_cast<Index>(chosen.shape(0));
   check(coverage, Matrix<const double>(table), query, k);
   require(portion > 0, "portion must be above 0");
@@ -267,7 +258,7 @@ void search_to_the_end(Coverage coverage, Index query, In<double, 2> table, doub
 //
 // Ψ at block b and threshold t is the count of covered words of the block whose bin is above t.
 void choice_features(Coverage coverage, Indices queries, In<Index, 2> chosen, Out<double, 2> slopes,
-                     Out<double, 1> covered) {
+                     Values covered) {
   require_length(queries.shape(0), chosen, slopes, covered);
   const Index k = static_cast<Index>(chosen.shape(1)), blocks = coverage.n_blocks;
   require(blocks > 0 && slopes.shape(1) % blocks == 0, "slopes must have as many columns for each block");

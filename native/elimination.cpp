@@ -15,17 +15,18 @@
 // The table of a step is worked on in blocks of all states of v times INNER rows, a row being a joint state of the
 // separator: row a·INNER + l and state x are entry x·INNER + l of block a, and entry outer[a] + inner[x·INNER + l] of an
 // input, so that index lists stay short.
+#include "arrays.hpp"
+#include "elementwise.hpp"
+
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <queue>
-#include <string>
 #include <vector>
 
-#include "arrays.hpp"
-#include "elementwise.hpp"
-
 using namespace latentstruct;
+
+namespace {
 
 // Rows of the arrays of steps, inputs, separators with strides, and programs.
 struct Step {
@@ -50,15 +51,15 @@ enum Rule : Index { BY_FILL, BY_SIZE, FORWARD, BACKWARD };
 
 constexpr Index ROWS_WANTED = 16, BLOCK_WANTED = 256, MANY = 64;
 
-template <typename Row> static const Row *rows_of(const In<Index, 2> &array) {
-  if (array.shape(1) * sizeof(Index) != sizeof(Row)) throw nb::value_error("an array of a program has the wrong number of columns");
+template <typename Row> const Row *rows_of(const In<Index, 2> &array) {
+  require(array.shape(1) * sizeof(Index) == sizeof(Row), "arrays of programs must have a column for each field");
   return reinterpret_cast<const Row *>(array.data());
 }
 
 // ---- Running programs ----
 
 // Add an input to a block, times a scale.
-static LATENTSTRUCT_INLINE void gather(double *__restrict block, Index card, Index n_rows, const double *source,
+LATENTSTRUCT_INLINE void gather(double *__restrict block, Index card, Index n_rows, const double *source,
                                        const std::uint32_t *inner, Index kind, double scale) {
   if (kind == ANY) {
     for (Index j = 0; j < card * n_rows; ++j) block[j] += scale * source[inner[j]];
@@ -76,7 +77,7 @@ static LATENTSTRUCT_INLINE void gather(double *__restrict block, Index card, Ind
 }
 
 // Add a block to the beliefs of an input.
-static LATENTSTRUCT_INLINE void scatter(const double *__restrict block, Index card, Index n_rows, double *target,
+LATENTSTRUCT_INLINE void scatter(const double *__restrict block, Index card, Index n_rows, double *target,
                                         const std::uint32_t *inner, Index kind) {
   if (kind == ANY) {
     for (Index j = 0; j < card * n_rows; ++j) target[inner[j]] += block[j];
@@ -102,7 +103,7 @@ struct Elimination {
   const double *unary = nullptr, *tables = nullptr;
   double *unary_out = nullptr, *tables_out = nullptr; // no derivatives by tables if null
   Index *states = nullptr;
-  std::vector<double> block, tops, sums;
+  std::vector<double> block{}, tops{}, sums{};
 
   // Each outer block of a step: body(outer number, table, message).
   template <typename Body> LATENTSTRUCT_INLINE void each_block(const Step &step, double *work, Body body) {
@@ -265,52 +266,55 @@ struct Elimination {
   }
 };
 
-struct Batch {
-  const Program *programs;
-  const Index *constants, *program_of, *unary_at, *tables_at, *states_at;
-  std::size_t n_graphs;
-  double eps_y, eps_h, alpha;
-};
-
-LATENTSTRUCT_CLONES static void pool_graphs(const Batch &batch, Elimination run, const double *unary, const double *tables,
-                                            double *values, double *unary_out, double *tables_out, Index *states) {
+LATENTSTRUCT_CLONES void pool_graphs(In<Index, 2> all_programs, In<Index, 2> steps, In<Index, 2> inputs, In<std::uint32_t, 1> index,
+                                     In<Index, 2> strides, Indices constants, Indices program_of, Vector unary, Indices unary_at,
+                                     Vector tables, Indices tables_at, Indices states_at, double output_temperature,
+                                     double latent_temperature, double alpha, Values values, Values unary_out, Values tables_out,
+                                     Numbers states) {
+  const std::size_t n_graphs = program_of.shape(0);
+  require_length(n_graphs, values);
+  require_length(n_graphs + 1, unary_at, tables_at, states_at);
+  require_length(unary_at(n_graphs), unary, unary_out);
+  require_length(tables_at(n_graphs), tables, tables_out);
+  require_length(states_at(n_graphs), states);
+  const Program *programs = rows_of<Program>(all_programs);
+  Elimination run{rows_of<Step>(steps), rows_of<Input>(inputs), index.data(), rows_of<Stride>(strides)};
   Index most = 1, widest = 1;
-  for (std::size_t g = 0; g < batch.n_graphs; ++g) {
-    most = std::max(most, batch.programs[batch.program_of[g]].workspace);
-    widest = std::max(widest, batch.programs[batch.program_of[g]].widest_block);
+  for (std::size_t g = 0; g < n_graphs; ++g) {
+    most = std::max(most, programs[program_of(g)].workspace);
+    widest = std::max(widest, programs[program_of(g)].widest_block);
   }
-  const double alpha = batch.alpha;
   std::vector<double> workspace(most), sharp_workspace(alpha > 0.0 ? most : 0), given;
   double *work = workspace.data(), *sharp = sharp_workspace.data();
   for (auto *buffer : {&run.block, &run.tops, &run.sums}) buffer->resize(widest);
-  for (std::size_t g = 0; g < batch.n_graphs; ++g) {
-    const Program &program = batch.programs[batch.program_of[g]];
+  for (std::size_t g = 0; g < n_graphs; ++g) {
+    const Program &program = programs[program_of(g)];
     const Index first = program.first_step, middle = program.first_output, last = program.last_step;
-    run.unary = unary + batch.unary_at[g];
-    run.unary_out = unary_out + batch.unary_at[g];
-    run.tables = tables + batch.tables_at[g];
-    run.tables_out = tables_out + batch.tables_at[g];
-    run.states = states + batch.states_at[g];
-    run.eliminate(first, middle, 1.0, batch.eps_h, work);
+    run.unary = unary.data() + unary_at(g);
+    run.unary_out = unary_out.data() + unary_at(g);
+    run.tables = tables.data() + tables_at(g);
+    run.tables_out = tables_out.data() + tables_at(g);
+    run.states = states.data() + states_at(g);
+    run.eliminate(first, middle, 1.0, latent_temperature, work);
     if (alpha > 0.0) {
-      run.eliminate(first, middle, alpha, batch.eps_h, sharp);
+      run.eliminate(first, middle, alpha, latent_temperature, sharp);
       // (m_α - m_1)/(α - 1); -inf stays.
       run.each_last_hidden(first, middle, [&](Index, const Step &step) {
         for (Index x = step.message; x < step.message + step.rows; ++x)
           if (work[x] > -INFINITE) work[x] = (sharp[x] - work[x]) / (alpha - 1.0);
       });
     }
-    run.eliminate(middle, last, 1.0, batch.eps_y, work);
+    run.eliminate(middle, last, 1.0, output_temperature, work);
     // Messages of steps without a separator and factors without variables.
-    values[g] = 0.0;
+    values(g) = 0.0;
     for (Index k = first; k < last; ++k)
-      if (run.steps[k].parent < 0) values[g] += work[run.steps[k].message];
-    for (Index i = program.constants; i < program.constants_end; ++i) values[g] += run.tables[batch.constants[i]];
-    if (values[g] == -INFINITE) continue;
+      if (run.steps[k].parent < 0) values(g) += work[run.steps[k].message];
+    for (Index i = program.constants; i < program.constants_end; ++i) values(g) += run.tables[constants(i)];
+    if (values(g) == -INFINITE) continue;
     for (Index k = first; k < last; ++k)
       if (run.steps[k].parent < 0) work[run.steps[k].message] = 1.0;
-    for (Index i = program.constants; i < program.constants_end; ++i) run.tables_out[batch.constants[i]] = 1.0;
-    run.distribute(middle, last, batch.eps_y, work);
+    for (Index i = program.constants; i < program.constants_end; ++i) run.tables_out[constants(i)] = 1.0;
+    run.distribute(middle, last, output_temperature, work);
     if (alpha > 0.0) {
       // Beliefs times α/(α - 1) to the pass of α·s, times -1/(α - 1) to that of s.
       run.each_last_hidden(first, middle, [&](Index, const Step &step) {
@@ -319,16 +323,16 @@ LATENTSTRUCT_CLONES static void pool_graphs(const Batch &batch, Elimination run,
           work[x] /= 1.0 - alpha;
         }
       });
-      run.distribute(first, middle, batch.eps_h, sharp);
+      run.distribute(first, middle, latent_temperature, sharp);
     }
-    run.distribute(first, middle, batch.eps_h, work);
-    if (batch.eps_y == 0.0)
+    run.distribute(first, middle, latent_temperature, work);
+    if (output_temperature == 0.0)
       run.back_substitute(middle, last, work);
     else
       run.read_states(middle, last);
-    if (batch.eps_h == 0.0) {
+    if (latent_temperature == 0.0) {
       run.back_substitute(first, middle, work);
-    } else if (batch.eps_y == 0.0 && alpha == 0.0) {
+    } else if (output_temperature == 0.0 && alpha == 0.0) {
       run.read_states(first, middle);
     } else if (middle > first) {
       // A backward pass through the hidden variables with all belief on the outputs' states.
@@ -339,7 +343,7 @@ LATENTSTRUCT_CLONES static void pool_graphs(const Batch &batch, Elimination run,
         std::fill_n(work + step.message, step.rows, 0.0);
         work[step.message + run.separator_state(k)] = 1.0;
       });
-      run.distribute(first, middle, batch.eps_h, work);
+      run.distribute(first, middle, latent_temperature, work);
       run.read_states(first, middle);
     }
   }
@@ -600,65 +604,39 @@ public:
 };
 
 // A new array with the entries of a list, seen as rows of T.
-template <typename T, typename Row> static auto rows_array(const std::vector<Row> &rows) {
-  const std::size_t columns = sizeof(Row) / sizeof(T);
-  T *data = new T[rows.size() * columns];
-  if (!rows.empty()) std::copy_n(reinterpret_cast<const T *>(rows.data()), rows.size() * columns, data);
-  return columns == 1 ? owned(data, {rows.size()}) : owned(data, {rows.size(), columns});
+template <typename T, typename Row> New<T> rows_array(const std::vector<Row> &rows) {
+  constexpr std::size_t columns = sizeof(Row) / sizeof(T);
+  New<T> made{std::make_unique<T[]>(rows.size() * columns), {rows.size()}};
+  if (columns > 1) made.shape.push_back(columns);
+  if (!rows.empty()) std::copy_n(reinterpret_cast<const T *>(rows.data()), rows.size() * columns, made.data.get());
+  return made;
 }
 
+auto choose_order(Indices cards, Indices scope_at, Indices scopes, In<bool, 1> hidden, Index rule, double max_entries,
+                  double most_total) {
+  require_length(cards.shape(0), hidden);
+  Ordering found(cards.shape(0), cards.data(), scope_at.shape(0) - 1, scope_at.data(), scopes.data(), hidden.data(), Rule(rule));
+  found.run(max_entries, most_total);
+  return std::tuple(rows_array<Index>(found.order), rows_array<Index>(found.separator_at), rows_array<Index>(found.separators),
+                    found.done, found.width, found.most, found.total);
+}
+
+auto lay_out(Indices cards, Indices scope_at, Indices scopes, Indices table_at, Indices order, Indices separator_at,
+             Indices separators) {
+  const std::size_t n = cards.shape(0), n_factors = scope_at.shape(0) - 1;
+  require_length(n, order);
+  require_length(n + 1, separator_at);
+  require_length(n_factors + 1, table_at);
+  const Layout made(n, n_factors, cards.data(), scope_at.data(), scopes.data(), table_at.data(), order.data(), separator_at.data(),
+                    std::vector<Index>(separators.data(), separators.data() + separators.shape(0)));
+  return std::tuple(rows_array<Index>(made.steps), rows_array<Index>(made.inputs), rows_array<std::uint32_t>(made.index),
+                    rows_array<Index>(made.strides), made.workspace);
+}
+
+} // namespace
+
 NB_MODULE(elimination, m) {
-  using Indices = In<Index, 1>;
-  using Vector = In<double, 1>;
-  m.def("choose_order",
-        [](Indices cards, Indices scope_at, Indices scopes, In<bool, 1> hidden, Index rule, double max_entries, double most_total) {
-          if (hidden.shape(0) != cards.shape(0)) throw nb::value_error("hidden has the wrong length");
-          Ordering found(cards.shape(0), cards.data(), scope_at.shape(0) - 1, scope_at.data(), scopes.data(), hidden.data(), Rule(rule));
-          {
-            nb::gil_scoped_release released;
-            found.run(max_entries, most_total);
-          }
-          return nb::make_tuple(rows_array<Index>(found.order), rows_array<Index>(found.separator_at),
-                                rows_array<Index>(found.separators), found.done, found.width, found.most, found.total);
-        },
-        nb::arg("cards").noconvert(), nb::arg("scope_at").noconvert(), nb::arg("scopes").noconvert(), nb::arg("hidden").noconvert(),
-        nb::arg("rule"), nb::arg("max_entries"), nb::arg("most_total"));
-  m.def("lay_out",
-        [](Indices cards, Indices scope_at, Indices scopes, Indices table_at, Indices order, Indices separator_at, Indices separators) {
-          const std::size_t n = cards.shape(0), n_factors = scope_at.shape(0) - 1;
-          if (order.shape(0) != n || separator_at.shape(0) != n + 1 || table_at.shape(0) != n_factors + 1)
-            throw nb::value_error("an array of an order has the wrong length");
-          const Layout made = [&] {
-            nb::gil_scoped_release released;
-            return Layout(n, n_factors, cards.data(), scope_at.data(), scopes.data(), table_at.data(), order.data(), separator_at.data(),
-                          std::vector<Index>(separators.data(), separators.data() + separators.shape(0)));
-          }();
-          return nb::make_tuple(rows_array<Index>(made.steps), rows_array<Index>(made.inputs), rows_array<std::uint32_t>(made.index),
-                                rows_array<Index>(made.strides), made.workspace);
-        },
-        nb::arg("cards").noconvert(), nb::arg("scope_at").noconvert(), nb::arg("scopes").noconvert(), nb::arg("table_at").noconvert(),
-        nb::arg("order").noconvert(), nb::arg("separator_at").noconvert(), nb::arg("separators").noconvert());
-  m.def("pool_graphs",
-        [](In<Index, 2> programs, In<Index, 2> steps, In<Index, 2> inputs, In<std::uint32_t, 1> index, In<Index, 2> strides,
-           Indices constants, Indices program_of, Vector unary, Indices unary_at, Vector tables, Indices tables_at, Indices states_at,
-           double eps_y, double eps_h, double alpha, Out<double, 1> values, Out<double, 1> unary_out, Out<double, 1> tables_out,
-           Out<Index, 1> states) {
-          const std::size_t n = program_of.shape(0);
-          if (values.shape(0) != n || unary_at.shape(0) != n + 1 || tables_at.shape(0) != n + 1 || states_at.shape(0) != n + 1 ||
-              unary.shape(0) != unary_out.shape(0) || tables.shape(0) != tables_out.shape(0) ||
-              Index(unary.shape(0)) != unary_at.data()[n] || Index(tables.shape(0)) != tables_at.data()[n] ||
-              Index(states.shape(0)) != states_at.data()[n])
-            throw nb::value_error("an array of the graphs has the wrong length");
-          const Batch batch{rows_of<Program>(programs), constants.data(), program_of.data(), unary_at.data(), tables_at.data(),
-                            states_at.data(), n, eps_y, eps_h, alpha};
-          const Elimination run{rows_of<Step>(steps), rows_of<Input>(inputs), index.data(), rows_of<Stride>(strides),
-                                nullptr, nullptr, nullptr, nullptr, nullptr, {}, {}, {}};
-          nb::gil_scoped_release released;
-          pool_graphs(batch, run, unary.data(), tables.data(), values.data(), unary_out.data(), tables_out.data(), states.data());
-        },
-        nb::arg("programs").noconvert(), nb::arg("steps").noconvert(), nb::arg("inputs").noconvert(), nb::arg("index").noconvert(),
-        nb::arg("strides").noconvert(), nb::arg("constants").noconvert(), nb::arg("program_of").noconvert(),
-        nb::arg("unary").noconvert(), nb::arg("unary_at").noconvert(), nb::arg("tables").noconvert(), nb::arg("tables_at").noconvert(),
-        nb::arg("states_at").noconvert(), nb::arg("output_temperature"), nb::arg("latent_temperature"), nb::arg("alpha"),
-        nb::arg("values").noconvert(), nb::arg("unary_out").noconvert(), nb::arg("tables_out").noconvert(), nb::arg("states").noconvert());
+  bind(m, "choose_order", choose_order);
+  bind(m, "lay_out", lay_out);
+  bind(m, "pool_graphs", pool_graphs);
 }

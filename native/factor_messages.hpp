@@ -42,8 +42,9 @@ struct FactorMessages {
   Index n_groups = 1;
 
   FactorMessages(const Wiring &wiring, const Selection &selection, const double *unary, const double *tables,
-                 const double *messages, const bool *hidden, double eps_y, double eps_h)
-      : wiring(wiring), unary(unary), tables(tables), messages(messages), hidden(hidden), eps_y(eps_y), eps_h(eps_h),
+                 const double *messages, const bool *hidden, const Temperatures &temperatures)
+      : wiring(wiring), unary(unary), tables(tables), messages(messages), hidden(hidden),
+        eps_y(std::get<0>(temperatures)), eps_h(std::get<1>(temperatures)),
         total(selection.unary_at[selection.n]), blocked(total.size()) {
     const Sizes sizes(wiring, selection);
     group.resize(sizes.table);

@@ -3,7 +3,7 @@
 // A forest lists all outputs of an example: items in an order in which those below come first, each reached by edges
 // from other items. An edge has a score, a loss and the items below it; a derivation of the last item, the root, takes
 // one edge of each item that it reaches. best[item][l] is the largest score of a derivation with loss l.
-#include "binding.hpp"
+#include "forests.hpp"
 #include "functions.hpp"
 
 #include <algorithm>
@@ -12,25 +12,6 @@
 using namespace latentstruct;
 
 namespace {
-
-// The forests of a batch, see latentstruct.inference.forests.Forests.
-struct Forests {
-  const Index *items_at, *edge_at, *tail_at, *tails, *losses;
-  Index n, n_items, n_edges;
-
-  static Forests read(nb::handle source) {
-    const auto items_at = array<In<Index, 1>>(source, "items_at"), edge_at = array<In<Index, 1>>(source, "edge_at");
-    const auto tail_at = array<In<Index, 1>>(source, "tail_at"), tails = array<In<Index, 1>>(source, "tails");
-    const auto losses = array<In<Index, 1>>(source, "losses");
-    require(items_at.shape(0) > 0 && edge_at.shape(0) > 0, "forests must have offsets");
-    require_length(losses.shape(0) + 1, tail_at);
-    const Index n = static_cast<Index>(items_at.shape(0)) - 1, n_items = static_cast<Index>(edge_at.shape(0)) - 1;
-    const Index n_edges = static_cast<Index>(losses.shape(0));
-    require(items_at(n) == n_items && edge_at(n_items) == n_edges && tail_at(n_edges) == static_cast<Index>(tails.shape(0)),
-            "offsets of forests must end where items, edges and tails do");
-    return {items_at.data(), edge_at.data(), tail_at.data(), tails.data(), losses.data(), n, n_items, n_edges};
-  }
-};
 
 // The tables of one forest after the other.
 struct Tables {
@@ -126,7 +107,7 @@ struct Tables {
   }
 };
 
-void check(const Forests &forests, const In<Index, 1> &rows, const In<double, 1> &scores) {
+void check(const Forests &forests, const Indices &rows, const Vector &scores) {
   std::size_t n_edges = 0;
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     require(rows(k) >= 0 && rows(k) < forests.n, "rows must be numbers of forests");
@@ -135,11 +116,7 @@ void check(const Forests &forests, const In<Index, 1> &rows, const In<double, 1>
   require_length(n_edges, scores);
 }
 
-Index edges_of(const Forests &forests, Index forest) {
-  return forests.edge_at[forests.items_at[forest + 1]] - forests.edge_at[forests.items_at[forest]];
-}
-
-void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<Index, 1> level_at, Out<double, 1> values) {
+void best_by_loss(Forests forests, Indices rows, Vector scores, Indices level_at, Values values) {
   check(forests, rows, scores);
   require_length(rows.shape(0) + 1, level_at);
   require(level_at(rows.shape(0)) == static_cast<Index>(values.shape(0)), "values must have the given levels");
@@ -147,7 +124,7 @@ void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<I
   const double *own = scores.data();
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     tables.fill(rows(k), own);
-    own += edges_of(forests, rows(k));
+    own += forests.edges_of(rows(k));
     const Index size = level_at(k + 1) - level_at(k);
     require(tables.count > 0 && tables.levels(tables.count - 1) <= size, "level_at must have places for all losses");
     double *out = values.data() + level_at(k);
@@ -156,7 +133,7 @@ void best_by_loss(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<I
   }
 }
 
-void trace_losses(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<Index, 1> losses, Out<double, 1> used) {
+void trace_losses(Forests forests, Indices rows, Vector scores, Indices losses, Values used) {
   check(forests, rows, scores);
   require_length(rows.shape(0), losses);
   require_length(scores.shape(0), used);
@@ -168,9 +145,9 @@ void trace_losses(Forests forests, In<Index, 1> rows, In<double, 1> scores, In<I
     require(tables.count > 0 && losses(k) >= 0 && losses(k) < tables.levels(tables.count - 1) &&
                 tables.best[tables.level_at[tables.count - 1] + losses(k)] > -INFINITE,
             "no derivation has the given loss");
-    std::fill_n(used.data() + place, edges_of(forests, rows(k)), 0.0);
+    std::fill_n(used.data() + place, forests.edges_of(rows(k)), 0.0);
     tables.trace(losses(k), open, used.data() + place);
-    place += edges_of(forests, rows(k));
+    place += forests.edges_of(rows(k));
   }
 }
 

@@ -82,17 +82,31 @@ LATENTSTRUCT_INLINE double log_of(double x) {
   return x != x || x < 0.0 ? std::numeric_limits<double>::quiet_NaN() : chosen;
 }
 
-// The largest of n >= 1 numbers, in an order that compilers can vectorize.
-LATENTSTRUCT_INLINE double largest(const double *values, std::size_t n) {
+// The largest of n >= 1 numbers value(k), in an order that compilers can vectorize.
+template <typename Value> LATENTSTRUCT_INLINE double highest_of(std::int64_t n, Value value) {
   double lanes[8];
-  for (auto &lane : lanes) lane = values[0];
-  std::size_t k = 0;
+  for (auto &lane : lanes) lane = value(0);
+  std::int64_t k = 0;
   for (; k + 8 <= n; k += 8)
-    for (std::size_t j = 0; j < 8; ++j) lanes[j] = values[k + j] > lanes[j] ? values[k + j] : lanes[j];
-  for (; k < n; ++k) lanes[0] = values[k] > lanes[0] ? values[k] : lanes[0];
+    for (int j = 0; j < 8; ++j) {
+      const double own = value(k + j);
+      lanes[j] = own > lanes[j] ? own : lanes[j];
+    }
+  for (; k < n; ++k) lanes[0] = value(k) > lanes[0] ? value(k) : lanes[0];
   double best = lanes[0];
-  for (std::size_t j = 1; j < 8; ++j) best = lanes[j] > best ? lanes[j] : best;
+  for (int j = 1; j < 8; ++j) best = lanes[j] > best ? lanes[j] : best;
   return best;
+}
+LATENTSTRUCT_INLINE double largest(const double *values, std::size_t n) {
+  return highest_of(static_cast<std::int64_t>(n), [=](std::int64_t k) __attribute__((always_inline)) { return values[k]; });
+}
+
+// The first k of the largest value(k), 0 if that is NaN.
+template <typename Value> LATENTSTRUCT_INLINE std::int64_t first_highest(std::int64_t n, Value value) {
+  const double best = highest_of(n, value);
+  std::int64_t k = 0;
+  while (k < n && value(k) != best) ++k;
+  return k < n ? k : 0;
 }
 
 // A sum in the fixed order of eight lanes.

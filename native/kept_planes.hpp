@@ -34,21 +34,17 @@ struct Slots {
   std::int32_t *count;
   std::size_t n, width;
 
-  static Slots read(nb::handle source) {
-    const auto start = array<Out<Index, 2>>(source, "start"), used = array<Out<Index, 2>>(source, "used");
-    const auto length = array<Out<std::int32_t, 2>>(source, "length");
-    const auto offset = array<Out<double, 2>>(source, "offset"), alpha = array<Out<double, 2>>(source, "alpha");
-    const auto key = array<Out<std::uint64_t, 2>>(source, "key");
-    const auto mixed = array<Out<bool, 2>>(source, "mixed");
-    const auto gram = array<Out<double, 1>>(source, "gram");
-    const auto corner = array<Out<Index, 1>>(source, "corner"), side = array<Out<Index, 1>>(source, "side");
-    const auto count = array<Out<std::int32_t, 1>>(source, "count");
-    const std::size_t n = count.shape(0), width = start.shape(1);
-    require_length(n, start, used, length, offset, alpha, key, mixed, corner, side);
-    const auto wide = [&](const auto &...arrays) { return ((arrays.shape(1) == width) && ...); };
-    require(wide(used, length, offset, alpha, key, mixed), "slots must have equal shapes");
-    return {start.data(), length.data(), offset.data(), alpha.data(), used.data(),  key.data(), mixed.data(),
-            gram.data(),  corner.data(), side.data(),   count.data(), n,            width};
+  static Slots read(const Fields &fields) {
+    Index n = -1, width = -1, size = -1;
+    Slots slots;
+    slots.start = fields.get<Index>("start", &n, &width), slots.used = fields.get<Index>("used", &n, &width);
+    slots.length = fields.get<std::int32_t>("length", &n, &width);
+    slots.offset = fields.get<double>("offset", &n, &width), slots.alpha = fields.get<double>("alpha", &n, &width);
+    slots.key = fields.get<std::uint64_t>("key", &n, &width), slots.mixed = fields.get<bool>("mixed", &n, &width);
+    slots.corner = fields.get<Index>("corner", &n), slots.side = fields.get<Index>("side", &n);
+    slots.count = fields.get<std::int32_t>("count", &n), slots.gram = fields.get<double>("gram", &size);
+    slots.n = static_cast<std::size_t>(n), slots.width = static_cast<std::size_t>(width);
+    return slots;
   }
 };
 
@@ -60,15 +56,13 @@ struct Tables {
   Index *end;
   std::size_t n, n_numbers;
 
-  static Tables read(nb::handle source) {
-    const auto field = [&](const char *name) { return array<Out<Index, 1>>(source, name); };
-    const auto start = field("start"), length = field("length"), varied = field("varied"), capacity = field("capacity");
-    const auto end = field("end");
-    const auto numbers = array<Out<Number, 1>>(source, "numbers");
-    require_length(start.shape(0), length, varied, capacity);
-    require_length(2, end);
-    return {AtomTable::read(source.attr("atoms")), start.data(), length.data(),  varied.data(),   capacity.data(),
-            numbers.data(),                        end.data(),   start.shape(0), numbers.shape(0)};
+  static Tables read(const Fields &fields) {
+    Index n = -1, n_numbers = -1;
+    const auto get = [&](const char *name) { return fields.get<Index>(name, &n); };
+    auto *start = get("start"), *length = get("length"), *varied = get("varied"), *capacity = get("capacity");
+    auto *numbers = fields.get<Number>("numbers", &n_numbers);
+    return {fields.record<AtomTable>("atoms"), start, length, varied, capacity, numbers, fields.get<Index>("end", 2),
+            static_cast<std::size_t>(n), static_cast<std::size_t>(n_numbers)};
   }
 };
 
@@ -105,10 +99,21 @@ struct Kept {
     }
   }
 
+  // vector += coefficient · g_p.
+  LATENTSTRUCT_INLINE void add_plane(const Rows &rows, Index p, double coefficient, double *vector) const {
+    for (const Number *k = numbers + start[p], *last = k + length[p]; k < last; ++k)
+      plane_add(rows, table.from(*k), 1, coefficient, vector);
+  }
+
   // vector += Σ_p coefficients[p] g_p. `n` is the length of the table; or `varied` if the coefficients sum to 0, so that
   // common atoms cancel. `scale` is the size of the numbers whose differences the coefficients are.
   LATENTSTRUCT_INLINE void add(const Rows &rows, Index n, const double *coefficients, double scale, double *memo,
                                double *vector) const {
+    // Mostly one plane has all weight.
+    Index weighted = 0, last_weighted = 0;
+    for (Index p = 0; p < count; ++p)
+      if (coefficients[p] != 0.0) ++weighted, last_weighted = p;
+    if (weighted == 1) return add_plane(rows, last_weighted, coefficients[last_weighted], vector);
     std::fill(memo, memo + n, 0.0);
     for (Index p = 0; p < count; ++p) {
       if (coefficients[p] == 0.0) continue;
@@ -145,17 +150,15 @@ struct Store {
   std::size_t n_features;
   Index *clock;
 
-  static Store read(nb::handle source) {
-    const Slots slots = Slots::read(source.attr("slots"));
-    const Tables tables = Tables::read(source.attr("tables"));
-    const auto weights = array<In<double, 1>>(source, "weights");
-    const nb::object scratch = source.attr("scratch");
-    const auto vector = array<Out<double, 1>>(scratch, "vector");
-    const auto clock = array<Out<Index, 1>>(scratch, "clock");
-    require_length(slots.n, weights);
-    require_length(1, clock);
+  static Store read(const Fields &fields) {
+    const auto slots = fields.record<Slots>("slots");
+    const auto tables = fields.record<Tables>("tables");
+    const Fields scratch = fields.inner("scratch");
+    Index n = static_cast<Index>(slots.n), n_features = -1;
+    auto *vector = scratch.get<double>("vector", &n_features);
     require(tables.n == slots.n, "tables and slots must have the same examples");
-    return {Rows::read(source.attr("rows")), tables, slots, weights.data(), vector.data(), vector.shape(0), clock.data()};
+    return {fields.record<Rows>("rows"), tables, slots, fields.get<const double>("weights", n), vector,
+            static_cast<std::size_t>(n_features), scratch.get<Index>("clock", 1)};
   }
 
   Kept kept(Index example) const { return Kept(tables, slots, example); }

@@ -3,27 +3,27 @@
 #include "arrays.hpp"
 #include "elementwise.hpp"
 
-#include <memory>
 #include <new>
-#include <type_traits>
-
-// Lanes are passed between inlined functions only, so that it does not matter how they would be passed otherwise.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 
 namespace latentstruct {
 
-constexpr Index WIDTH = 8;
+// Eight numbers on all processors: where vectors are shorter, several of them. Four where arrays are short.
+constexpr int WIDTH = 8;
 typedef double Lanes __attribute__((vector_size(8 * WIDTH), aligned(8), may_alias));
+typedef double Quad __attribute__((vector_size(32), aligned(8), may_alias));
 
 // n rounded up to whole lanes.
-constexpr Index padded(Index n) { return (n + WIDTH - 1) / WIDTH * WIDTH; }
+template <typename N> constexpr N padded(N n) { return (n + WIDTH - 1) / WIDTH * WIDTH; }
 
 // Numbers to be written, and the values of numbers: templates would take references to them for aligned ones.
 LATENTSTRUCT_INLINE Lanes &lanes(double *numbers) { return *reinterpret_cast<Lanes *>(numbers); }
 LATENTSTRUCT_INLINE Lanes load(const double *numbers) { return *reinterpret_cast<const Lanes *>(numbers); }
 LATENTSTRUCT_INLINE Lanes all_lanes(double value) { return Lanes{} + value; }
+LATENTSTRUCT_INLINE Quad &quad(double *numbers) { return *reinterpret_cast<Quad *>(numbers); }
+LATENTSTRUCT_INLINE Quad load_quad(const double *numbers) { return *reinterpret_cast<const Quad *>(numbers); }
+LATENTSTRUCT_INLINE double total(const Lanes &v) {
+  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
 
 // Memory for n numbers, aligned to lanes and not set to anything.
 struct Release {

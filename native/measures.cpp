@@ -5,7 +5,7 @@
 // labeled positive, and the best ones to take are those of the highest scores. So `positive_sums` (p + 1,) and
 // `negative_sums` (q + 1,) hold the sums of the 0, 1, 2, … highest scores of each class. A ranking counts by the pairs of
 // a positive and a negative example that it swaps. Rows and offsets come from prepared batches, which checked them.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "functions.hpp"
 
 #include <nanobind/stl/pair.h>
@@ -17,11 +17,6 @@
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Numbers = Out<Index, 1>;
-using Values = Out<double, 1>;
 using Table = std::pair<Index, Index>;
 
 Index last(const Vector &sums) {
@@ -58,16 +53,14 @@ Table best_f_table(Vector positive_sums, Vector negative_sums, double beta_squar
 }
 
 // The `a` of the highest positive_sums[a] + negative_sums[size - a] - price·a; size is from 0 to p + q.
-Index best_selection(Vector positive_sums, Vector negative_sums, Index size, double price) {
+LATENTSTRUCT_CLONES Index best_selection(Vector positive_sums, Vector negative_sums, Index size, double price) {
   const Index p = last(positive_sums), q = last(negative_sums);
   require(0 <= size && size <= p + q, "size must be from 0 to p + q");
-  double best = -INFINITE;
-  Index found = 0;
-  for (Index a = std::max<Index>(0, size - q); a <= std::min(size, p); ++a) {
-    const double value = positive_sums(a) + negative_sums(size - a) - price * a;
-    if (value > best) best = value, found = a;
-  }
-  return found;
+  const Index first = std::max<Index>(0, size - q), n = std::min(size, p) + 1 - first;
+  const double *positive = positive_sums.data() + first, *negative = negative_sums.data() + size - first;
+  return first + first_highest(n, [=](Index k) __attribute__((always_inline)) {
+    return positive[k] + negative[-k] - price * static_cast<double>(first + k);
+  });
 }
 
 // The table of the highest losses[a, b] + positive_sums[a] + negative_sums[b].

@@ -1,4 +1,5 @@
-// Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words.
+// Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words; shuffled
+// sequences; hits of a matrix in long sequences.
 //
 // Letters are A 0, C 1, G 2, T 3, N 4, so that 3 - a is the complement of a. The score of the window at h is
 //
@@ -7,7 +8,7 @@
 // with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
 // position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has its own tables, made from the
 // reversed and complemented matrix; all else is the same.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/pair.h>
@@ -21,9 +22,6 @@ using namespace latentstruct;
 namespace {
 
 using Letters = In<std::uint8_t, 1>;
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Values = Out<double, 1>;
 using Scores = std::vector<double>;
 
 constexpr std::uint8_t UNKNOWN = 4;
@@ -35,18 +33,13 @@ struct Layout {
   const Index *offsets, *runs, *first, *stop, *windows;
   Index longest_run, longest_sequence;
 
-  static Layout read(nb::handle source) {
-    const auto bases = array<Letters>(source, "bases"), quads = array<Letters>(source, "quads");
-    const auto contexts = array<In<std::uint16_t, 1>>(source, "contexts");
-    const auto field = [&](const char *name) { return array<Indices>(source, name); };
-    const auto offsets = field("offsets"), runs = field("runs"), first = field("first"), stop = field("stop");
-    const auto windows = field("windows"), most = field("most");
-    require_length(bases.shape(0), quads, contexts);
-    require_length(offsets.shape(0), runs, windows);
-    require_length(first.shape(0), stop);
-    require_length(2, most);
-    return {bases.data(), quads.data(), contexts.data(), offsets.data(), runs.data(),
-            first.data(), stop.data(),  windows.data(),  most(0),        most(1)};
+  static Layout read(const Fields &fields) {
+    Index n = -1, size = -1, n_runs = -1;
+    const auto *bases = fields.get<const std::uint8_t>("bases", &size), *quads = fields.get<const std::uint8_t>("quads", &size);
+    const auto *contexts = fields.get<const std::uint16_t>("contexts", &size);
+    const auto *most = fields.indices("most", 2);
+    return {bases, quads, contexts, fields.indices("offsets", &n), fields.indices("runs", &n), fields.indices("first", &n_runs),
+            fields.indices("stop", &n_runs), fields.indices("windows", &n), most[0], most[1]};
   }
 
   LATENTSTRUCT_INLINE Index count(Index example) const { return windows[example + 1] - windows[example]; }
@@ -70,13 +63,13 @@ struct Tables {
   std::size_t folds, states;
   bool both;
 
-  static Tables read(nb::handle source) {
-    const auto forward = array<In<double, 2>>(source, "forward"), reverse = array<In<double, 2>>(source, "reverse");
-    const auto background = array<Vector>(source, "background");
-    require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
-    const bool both = reverse.shape(0) > 0;
-    require(!both || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
-    return {forward.data(), reverse.data(), background.data(), forward.shape(0), background.shape(0) - 1, both};
+  static Tables read(const Fields &fields) {
+    Index folds = -1, reverse_folds = -1, states = -1;
+    const auto *forward = fields.get<const double>("forward", &folds, 256);
+    const auto *reverse = fields.get<const double>("reverse", &reverse_folds, 256);
+    const auto *background = fields.get<const double>("background", Length(&states, 1));
+    require(reverse_folds == 0 || reverse_folds == folds, "both strands must have as many tables");
+    return {forward, reverse, background, static_cast<std::size_t>(folds), static_cast<std::size_t>(states), reverse_folds > 0};
   }
 };
 
@@ -209,58 +202,54 @@ void number_letters(Letters bases, Indices offsets, Index order, Out<std::uint8_
   }
 }
 
-// Tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4).
-nb::ndarray<nb::numpy, double> fold_matrix(In<double, 2> matrix) {
-  require(matrix.shape(1) == 4, "matrix must have 4 columns");
-  const std::size_t folds = (matrix.shape(0) + 3) / 4;
-  auto *tables = new double[256 * folds]();
-  for (std::size_t j = 0; j < matrix.shape(0); ++j)
+// Add a matrix (l, 4) to tables (⌈l/4⌉, 256) of four letters at a time.
+LATENTSTRUCT_INLINE void fold(const double *matrix, Index width, double *tables) {
+  for (Index j = 0; j < width; ++j)
     for (std::size_t code = 0; code < 256; ++code)
-      tables[256 * (j / 4) + code] += matrix(j, code >> (6 - 2 * (j % 4)) & 3);
-  return owned(tables, {folds, 256});
+      tables[256 * (j / 4) + code] += matrix[4 * j + (code >> (6 - 2 * (j % 4)) & 3)];
 }
 
-LATENTSTRUCT_CLONES void find_best(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                   std::size_t n, double *values, Index *starts, Index *strands) {
-  Scanner scanner(layout, tables, width);
-  for (std::size_t k = 0; k < n; ++k) values[k] = scanner.best(rows[k], starts[k], strands[k]);
+// Tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4).
+New<double> fold_matrix(In<double, 2> matrix) {
+  require(matrix.shape(1) == 4, "matrix must have 4 columns");
+  const std::size_t width = matrix.shape(0), folds = (width + 3) / 4;
+  New<double> made{std::make_unique<double[]>(256 * folds), {folds, 256}};
+  fold(matrix.data(), width, made.data.get());
+  return made;
 }
 
-void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Out<Index, 1> starts,
-                  Out<Index, 1> strands) {
+// Find the highest window of each row.
+LATENTSTRUCT_CLONES void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Numbers starts,
+                                      Numbers strands) {
   require_length(rows.shape(0), values, starts, strands);
-  find_best(layout, tables, width, rows.data(), rows.shape(0), values.data(), starts.data(), strands.data());
+  Scanner scanner(layout, tables, width);
+  for (std::size_t k = 0; k < rows.shape(0); ++k) values(k) = scanner.best(rows(k), starts(k), strands(k));
 }
 
-LATENTSTRUCT_CLONES void find_pooled(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                     std::size_t n, double temperature, double order, double *values) {
-  Scanner scanner(layout, tables, width, true);
-  for (std::size_t k = 0; k < n; ++k) values[k] = scanner.pool_windows(rows[k], temperature, order);
-}
-
-void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order,
-                    Values values) {
+// Pool the windows of each row.
+LATENTSTRUCT_CLONES void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order,
+                                        Values values) {
   require_length(rows.shape(0), values);
-  find_pooled(layout, tables, width, rows.data(), rows.shape(0), temperature, order, values.data());
+  Scanner scanner(layout, tables, width, true);
+  for (std::size_t k = 0; k < rows.shape(0); ++k) values(k) = scanner.pool_windows(rows(k), temperature, order);
 }
 
 // The scores (strands, windows) of one example; the windows' flat starts are left in `starts`.
-nb::ndarray<nb::numpy, double> all_scores(Layout layout, Tables tables, Index width, Index example,
-                                          Out<Index, 1> starts) {
+New<double> all_scores(Layout layout, Tables tables, Index width, Index example, Numbers starts) {
   require_length(layout.count(example), starts);
   Scanner scanner(layout, tables, width);
   scanner.scan(example);
   for (Index t = 0; t < scanner.count; ++t) starts(t) = layout.start(example, t);
-  auto *found = new double[scanner.size];
-  std::copy_n(scanner.scores.data(), scanner.size, found);
-  return owned(found, {tables.both ? 2U : 1U, static_cast<std::size_t>(scanner.count)});
+  New<double> found{std::make_unique<double[]>(scanner.size), {tables.both ? 2U : 1U, static_cast<std::size_t>(scanner.count)}};
+  std::copy_n(scanner.scores.data(), scanner.size, found.data.get());
+  return found;
 }
 
 // Write the features of one window a plane times a factor, equal columns merged; a factor of 0 gives no atoms.
 //
 // Weight 4j + a belongs to letter a at position j, weight 4l + m to background (o+1)-mer m; there are `states` of these.
 Index window_atoms(Layout layout, Index width, Index states, Indices starts, Indices strands, Vector factors,
-                   Out<Index, 1> pointers, Out<std::int32_t, 1> column, Values value) {
+                   Numbers pointers, Out<std::int32_t, 1> column, Values value) {
   require_length(starts.shape(0), strands, factors);
   require_length(starts.shape(0) + 1, pointers);
   Index needed = 0, end = 0;
@@ -291,115 +280,100 @@ Index window_atoms(Layout layout, Index width, Index states, Indices starts, Ind
   return end;
 }
 
-LATENTSTRUCT_CLONES void find_best_labels(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                          std::size_t n, const double *bonus, double temperature, double *values,
-                                          double *positive, Index *starts, Index *strands) {
+// Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`.
+LATENTSTRUCT_CLONES void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                                           double temperature, Values values, Values positive, Numbers starts, Numbers strands) {
+  require_length(rows.shape(0), bonus, values, positive, starts, strands);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
   Scanner scanner(layout, tables, width);
-  for (std::size_t k = 0; k < n; ++k) {
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
     double score = -INFINITE;
-    starts[k] = 0;
-    strands[k] = 1;
-    if (bonus[2 * k + 1] > -INFINITE) score = scanner.best(rows[k], starts[k], strands[k]);
-    values[k] = pool_classes(bonus[2 * k], bonus[2 * k + 1] + score, temperature, positive[k]);
+    starts(k) = 0, strands(k) = 1;
+    if (bonus(k, 1) > -INFINITE) score = scanner.best(rows(k), starts(k), strands(k));
+    values(k) = pool_classes(bonus(k, 0), bonus(k, 1) + score, temperature, positive(k));
   }
 }
 
-// Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`.
-void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus, double temperature,
-                       Values values, Values positive, Out<Index, 1> starts, Out<Index, 1> strands) {
-  require_length(rows.shape(0), bonus, values, positive, starts, strands);
-  require(bonus.shape(1) == 2, "bonus must have 2 columns");
-  find_best_labels(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperature, values.data(),
-                   positive.data(), starts.data(), strands.data());
-}
-
-// Pool windows and labels of each row; visit(k, scanner) is called where the positive label has a share.
+// Pool windows and labels of each row; visit(k) is called after each.
 template <typename Visit>
-LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Index *rows, std::size_t n, const double *bonus,
-                      std::pair<double, double> temperatures, double order, double *values, double *positive,
-                      Visit visit) {
-  for (std::size_t k = 0; k < n; ++k, bonus += 2) {
-    values[k] = bonus[0];
-    positive[k] = 0.0;
-    if (bonus[1] != -INFINITE) {
-      const double pooled = scanner.pool_windows(rows[k], temperatures.second, order);
-      values[k] = pool_classes(bonus[0], bonus[1] + pooled, temperatures.first, positive[k]);
+LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Indices &rows, const In<double, 2> &bonus,
+                                   std::pair<double, double> temperatures, double order, const Values &values,
+                                   const Values &positive, Visit visit) {
+  require_length(rows.shape(0), bonus, values, positive);
+  require(bonus.shape(1) == 2, "bonus must have 2 columns");
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    values(k) = bonus(k, 0);
+    positive(k) = 0.0;
+    if (bonus(k, 1) != -INFINITE) {
+      const double pooled = scanner.pool_windows(rows(k), temperatures.second, order);
+      values(k) = pool_classes(bonus(k, 0), bonus(k, 1) + pooled, temperatures.first, positive(k));
     }
     visit(k);
   }
-}
-
-LATENTSTRUCT_CLONES void add_soft(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                  std::size_t n, const double *bonus, std::pair<double, double> temperatures,
-                                  const double *factors, double *values, double *positive, double *expected) {
-  Scanner scanner(layout, tables, width);
-  pool_rows(scanner, rows, n, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
-    const double factor = factors[k] * positive[k];
-    if (factor != 0.0) scanner.add_expected(rows[k], factor, expected);
-  });
 }
 
 // Pool windows and labels of each row and add factors[k] times its expected features to `expected`.
 //
 // `bonus` (k, 2) is added to the scores of the negative and of the positive label, `temperatures` are (ε_y, ε_h);
 // `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects all that is not a feature.
-void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
-                Values expected) {
-  require_length(rows.shape(0), bonus, factors, values, positive);
+LATENTSTRUCT_CLONES void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                                    std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
+                                    Values expected) {
+  require_length(rows.shape(0), factors);
   require_length(4 * width + tables.states + 1, expected);
-  require(bonus.shape(1) == 2, "bonus must have 2 columns");
-  add_soft(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperatures, factors.data(), values.data(),
-           positive.data(), expected.data());
-}
-
-LATENTSTRUCT_CLONES Index write_soft(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                     std::size_t n, const double *bonus, std::pair<double, double> temperatures,
-                                     double order, double *values, double *positive, Index *pointers,
-                                     std::int32_t *column, double *value, Index most) {
-  const std::size_t features = 4 * width + tables.states;
-  Scores expected(features + 1);
-  Scanner scanner(layout, tables, width, order > 0.0);
-  Index end = 0;
-  pool_rows(scanner, rows, n, bonus, temperatures, order, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
-    pointers[k] = end;
-    if (positive[k] == 0.0) return;
-    scanner.add_expected(rows[k], positive[k], expected.data());
-    for (std::size_t f = 0; f < features; ++f) {
-      if (expected[f] == 0.0) continue;
-      require(end < most, "column and value are too short");
-      column[end] = static_cast<std::int32_t>(f);
-      value[end++] = expected[f];
-    }
-    std::fill(expected.begin(), expected.end(), 0.0);
+  Scanner scanner(layout, tables, width);
+  pool_rows(scanner, rows, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
+    const double factor = factors(k) * positive(k);
+    if (factor != 0.0) scanner.add_expected(rows(k), factor, expected.data());
   });
-  pointers[n] = end;
-  return end;
 }
 
 // Pool windows and labels of each row and write its expected features as atoms; the result is how many there are.
 //
 // Windows are pooled by Rényi entropy if `order` is above 0, at ε_h otherwise.
-Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                 std::pair<double, double> temperatures, double order, Values values, Values positive,
-                 Out<Index, 1> pointers, Out<std::int32_t, 1> column, Values value) {
-  require_length(rows.shape(0), bonus, values, positive);
+LATENTSTRUCT_CLONES Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                                     std::pair<double, double> temperatures, double order, Values values, Values positive,
+                                     Numbers pointers, Out<std::int32_t, 1> column, Values value) {
   require_length(rows.shape(0) + 1, pointers);
   require_length(column.shape(0), value);
-  require(bonus.shape(1) == 2, "bonus must have 2 columns");
-  return write_soft(layout, tables, width, rows.data(), rows.shape(0), bonus.data(), temperatures, order,
-                    values.data(), positive.data(), pointers.data(), column.data(), value.data(), value.shape(0));
+  const std::size_t features = 4 * width + tables.states;
+  Scores expected(features + 1);
+  Scanner scanner(layout, tables, width, order > 0.0);
+  std::size_t end = 0;
+  pool_rows(scanner, rows, bonus, temperatures, order, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
+    pointers(k) = static_cast<Index>(end);
+    if (positive(k) == 0.0) return;
+    scanner.add_expected(rows(k), positive(k), expected.data());
+    for (std::size_t f = 0; f < features; ++f) {
+      if (expected[f] == 0.0) continue;
+      require(end < column.shape(0), "column and value are too short");
+      column(end) = static_cast<std::int32_t>(f);
+      value(end++) = expected[f];
+    }
+    std::fill(expected.begin(), expected.end(), 0.0);
+  });
+  pointers(rows.shape(0)) = static_cast<Index>(end);
+  return static_cast<Index>(end);
 }
 
-LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables, Index width, const Index *rows,
-                                      std::size_t n, Index margin, double *counts) {
+// Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
+//
+// Line margin + j belongs to position j of the window, read on the window's strand. `carriers` become the probabilities
+// of a site, given the logarithm of its prior odds. The result is Σ_k ln(1 + odds · mean_h exp(score)).
+LATENTSTRUCT_CLONES double flank_counts(Layout layout, Tables tables, Index width, Indices rows, double log_odds, Index margin,
+                                        Out<double, 2> counts, Values carriers) {
+  require_length(width + 2 * margin, counts);
+  require_length(rows.shape(0), carriers);
+  require(counts.shape(1) == 4, "counts must have 4 columns");
   Scanner scanner(layout, tables, width);
   double total = 0.0;
-  for (std::size_t k = 0; k < n; ++k) {
-    const Index example = rows[k], low = layout.offsets[example], high = layout.offsets[example + 1];
-    total += scanner.pool_windows(example, 1.0, 0.0);
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    const Index example = rows(k), low = layout.offsets[example], high = layout.offsets[example + 1];
+    // The mean likelihood ratio of the windows times the odds of a site.
+    const double ratio = scanner.pool_windows(example, 1.0, 0.0) - log_of(static_cast<double>(scanner.size)) + log_odds;
+    total += pool_classes(0.0, ratio, 1.0, carriers(k));
     for (Index t = 0; t < scanner.size; ++t) {
-      const double share = scanner.shares[t];
+      const double share = carriers(k) * scanner.shares[t];
       // Terms below this share change no count by more than a hundredth of a letter.
       if (share < 1e-6) continue;
       const Index start = scanner.start(example, t);
@@ -407,20 +381,11 @@ LATENTSTRUCT_CLONES double add_flanks(const Layout &layout, const Tables &tables
       for (Index j = -margin; j < width + margin; ++j) {
         const Index i = forward ? start + j : start + width - 1 - j;
         if (i < low || i >= high || layout.bases[i] >= UNKNOWN) continue;
-        counts[4 * (margin + j) + (forward ? layout.bases[i] : 3 - layout.bases[i])] += share;
+        counts(margin + j, forward ? layout.bases[i] : 3 - layout.bases[i]) += share;
       }
     }
   }
   return total;
-}
-
-// Add the expected letters around each row's window to `counts` (l + 2·margin, 4); the result is Σ_k ln Σ_h exp(score).
-//
-// Line margin + j belongs to position j of the window, read on the window's strand.
-double flank_counts(Layout layout, Tables tables, Index width, Indices rows, Index margin, Out<double, 2> counts) {
-  require_length(width + 2 * margin, counts);
-  require(counts.shape(1) == 4, "counts must have 4 columns");
-  return add_flanks(layout, tables, width, rows.data(), rows.shape(0), margin, counts.data());
 }
 
 // Count the words of one sequence, see `word_counts`; `seen` has the last sequence with each word.
@@ -449,7 +414,7 @@ void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index leng
 // Count the words of a length: all of them, or each once per sequence; with `both`, also reverse complements.
 //
 // A word and its reverse complement are counted at the smaller of their two numbers.
-void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Out<Index, 1> counts) {
+void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Numbers counts) {
   require_length(std::size_t(1) << (2 * length), counts);
   std::vector<Index> seen(once ? counts.shape(0) : 0, -1);
   const auto count = both ? (once ? count_words<true, true> : count_words<true, false>)
@@ -475,55 +440,208 @@ LATENTSTRUCT_INLINE Index draw(const double *scores, Index size, double uniform,
   return size - 1;
 }
 
-LATENTSTRUCT_CLONES double sweep(const Layout &layout, const double *background, Index width, bool both,
-                                 const Index *rows, std::size_t n, const double *pseudo, const double *uniforms,
-                                 Index *starts, Index *strands, double *counts) {
-  const std::size_t folds = (width + 3) / 4;
-  // Both strands' tables of four letters at a time, filled from a new matrix for each row.
-  Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width), mirrored(4 * width);
-  const Tables tables{forward.data(), reverse.data(), background, folds, 0, both};
-  Scanner scanner(layout, tables, width);
-  const auto fold = [&](const Scores &from, Scores &into) __attribute__((always_inline)) {
-    std::fill(into.begin(), into.end(), 0.0);
-    for (Index j = 0; j < width; ++j)
-      for (std::size_t code = 0; code < 256; ++code)
-        into[256 * (j / 4) + code] += from[4 * j + (code >> (6 - 2 * (j % 4)) & 3)];
-  };
-  double total = 0.0;
-  for (std::size_t k = 0; k < n; ++k) {
-    change_counts(layout, width, starts[k], strands[k], -1.0, counts);
-    for (Index j = 0; j < width; ++j) {
-      double size = 0.0;
-      for (Index a = 0; a < 4; ++a) size += counts[4 * j + a] + pseudo[a];
-      for (Index a = 0; a < 4; ++a) matrix[4 * j + a] = log_of((counts[4 * j + a] + pseudo[a]) / size);
-    }
-    fold(matrix, forward);
-    if (both) {
-      std::reverse_copy(matrix.begin(), matrix.end(), mirrored.begin());
-      fold(mirrored, reverse);
-    }
-    scanner.scan(rows[k]);
-    const Index drawn = draw(scanner.scores.data(), scanner.size, uniforms[k], scanner.shares.data());
-    total += scanner.scores[drawn];
-    strands[k] = scanner.strand(drawn);
-    starts[k] = scanner.start(rows[k], drawn);
-    change_counts(layout, width, starts[k], strands[k], 1.0, counts);
-  }
-  return total;
-}
-
 // Draw each row's window from its posterior given the windows of all others; the result is Σ_k score.
 //
 // `counts` (l, 4) are the letters of all present windows and follow them; `pseudo` (4,) is added to each position;
 // `uniforms` (k,) are the random numbers. The scores summed are those at the time of drawing.
-double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo,
-                   Vector uniforms, Out<Index, 1> starts, Out<Index, 1> strands, Out<double, 2> counts) {
+LATENTSTRUCT_CLONES double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo,
+                                       Vector uniforms, Numbers starts, Numbers strands, Out<double, 2> counts) {
   require_length(rows.shape(0), uniforms, starts, strands);
   require_length(width, counts);
   require_length(4, pseudo);
   require(counts.shape(1) == 4, "counts must have 4 columns");
-  return sweep(layout, background.data(), width, both, rows.data(), rows.shape(0), pseudo.data(), uniforms.data(),
-               starts.data(), strands.data(), counts.data());
+  const std::size_t folds = (width + 3) / 4;
+  // Both strands' tables of four letters at a time, filled from a new matrix for each row.
+  Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width);
+  const Tables tables{forward.data(), reverse.data(), background.data(), folds, 0, both};
+  Scanner scanner(layout, tables, width);
+  double total = 0.0;
+  for (std::size_t k = 0; k < rows.shape(0); ++k) {
+    change_counts(layout, width, starts(k), strands(k), -1.0, counts.data());
+    for (Index j = 0; j < width; ++j) {
+      double size = 0.0;
+      for (Index a = 0; a < 4; ++a) size += counts(j, a) + pseudo(a);
+      for (Index a = 0; a < 4; ++a) matrix[4 * j + a] = log_of((counts(j, a) + pseudo(a)) / size);
+    }
+    std::fill(forward.begin(), forward.end(), 0.0);
+    fold(matrix.data(), width, forward.data());
+    if (both) {
+      std::reverse(matrix.begin(), matrix.end());
+      std::fill(reverse.begin(), reverse.end(), 0.0);
+      fold(matrix.data(), width, reverse.data());
+    }
+    scanner.scan(rows(k));
+    const Index drawn = draw(scanner.scores.data(), scanner.size, uniforms(k), scanner.shares.data());
+    total += scanner.scores[drawn];
+    strands(k) = scanner.strand(drawn);
+    starts(k) = scanner.start(rows(k), drawn);
+    change_counts(layout, width, starts(k), strands(k), 1.0, counts.data());
+  }
+  return total;
+}
+
+// Uniform random numbers: splitmix64.
+struct Random {
+  std::uint64_t state;
+
+  std::uint64_t next() {
+    std::uint64_t z = state += 0x9e3779b97f4a7c15ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return z ^ z >> 31;
+  }
+
+  // A number below n, without bias: numbers from the incomplete last multiple of n are drawn again.
+  std::uint64_t below(std::uint64_t n) {
+    const std::uint64_t least = -n % n;
+    std::uint64_t drawn = next();
+    while (drawn < least) drawn = next();
+    return drawn % n;
+  }
+};
+
+// Shuffles sequences such that each keeps its counts of words of a length, and its first and last length - 1 letters.
+//
+// The words are edges from their first to their last length - 1 letters, and sequences with the same words are the
+// Eulerian paths. A path is drawn uniformly: the last edges out of the vertices form a random tree towards the end, by
+// loop-erased random walks, and the edges before them are in random order (Altschul and Erickson 1985).
+struct WordShuffler {
+  static constexpr std::size_t LETTERS = UNKNOWN + 1;
+  const Index length;
+  Random random;
+  std::vector<Index> numbers;               // Of the vertices by their letters, -1 if not in this sequence.
+  std::vector<Index> vertices, first, edges; // Vertex of each position; edges out of vertex v are edges[first[v]] … .
+  std::vector<Index> used, codes;
+  std::vector<char> joined;
+
+  WordShuffler(Index length, std::uint64_t seed) : length(length), random{seed} {
+    std::size_t n = 1;
+    for (Index j = 1; j < length; ++j) n *= LETTERS;
+    numbers.assign(n, -1);
+  }
+
+  void swap_last(Index vertex, Index at) { std::swap(edges[at], edges[first[vertex + 1] - 1]); }
+
+  void shuffle(const std::uint8_t *letters, Index n, std::uint8_t *out) {
+    std::copy_n(letters, n, out);
+    const Index n_edges = n - length + 1;
+    if (n_edges < 2) return;
+    number_vertices(letters, n_edges);
+    const Index n_vertices = static_cast<Index>(codes.size()), end = vertices[n_edges];
+    joined.assign(n_vertices, 0);
+    joined[end] = 1;
+    used.assign(n_vertices, 0); // While the tree grows, where the last edge of a vertex is.
+    for (Index v = 0; v < n_vertices; ++v) {
+      for (Index u = v; !joined[u]; u = vertices[edges[used[u]] + 1])
+        used[u] = first[u] + static_cast<Index>(random.below(first[u + 1] - first[u]));
+      for (Index u = v; !joined[u]; u = vertices[edges[used[u]] + 1]) joined[u] = 1;
+    }
+    for (Index v = 0; v < n_vertices; ++v) {
+      Index free = first[v + 1] - first[v];
+      if (v != end) {
+        swap_last(v, used[v]);
+        --free;
+      }
+      for (Index k = free; k > 1; --k) std::swap(edges[first[v] + k - 1], edges[first[v] + random.below(k)]);
+      used[v] = first[v];
+    }
+    Index v = vertices[0];
+    for (Index t = 0; t < n_edges; ++t) {
+      const Index edge = edges[used[v]++];
+      out[t + length - 1] = letters[edge + length - 1];
+      v = vertices[edge + 1];
+    }
+    for (const Index code : codes) numbers[code] = -1;
+  }
+
+  // Number the vertices in the order of their first occurrence, and sort the edges by where they begin.
+  void number_vertices(const std::uint8_t *letters, Index n_edges) {
+    codes.clear();
+    vertices.resize(n_edges + 1);
+    std::size_t code = 0;
+    for (Index j = 0; j + 1 < length; ++j) code = code * LETTERS + letters[j];
+    for (Index t = 0; t <= n_edges; ++t) {
+      if (t > 0) code = (code * LETTERS + letters[t + length - 2]) % numbers.size();
+      if (numbers[code] < 0) {
+        numbers[code] = static_cast<Index>(codes.size());
+        codes.push_back(static_cast<Index>(code));
+      }
+      vertices[t] = numbers[code];
+    }
+    first.assign(codes.size() + 2, 0);
+    for (Index t = 0; t < n_edges; ++t) ++first[vertices[t] + 2];
+    for (std::size_t v = 2; v < first.size(); ++v) first[v] += first[v - 1];
+    edges.resize(n_edges);
+    for (Index t = 0; t < n_edges; ++t) edges[first[vertices[t] + 1]++] = t;
+  }
+};
+
+// Shuffle each sequence such that its counts of words of a length are kept.
+void shuffle_words(Letters bases, Indices offsets, Index length, std::uint64_t seed, Out<std::uint8_t, 1> shuffled) {
+  require_length(bases.shape(0), shuffled);
+  require(length >= 1 && length <= 8, "length must be from 1 to 8");
+  WordShuffler shuffler(length, seed);
+  for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k)
+    shuffler.shuffle(bases.data() + offsets(k), offsets(k + 1) - offsets(k), shuffled.data() + offsets(k));
+}
+
+constexpr Index BLOCK = 4096;
+
+// Add the scores of the four letters at a time, see `Tables`, of n windows.
+LATENTSTRUCT_INLINE void add_folds(const std::int32_t *tables, std::size_t folds, const std::uint8_t *quads, Index n,
+                                   std::int32_t *scores) {
+  std::fill_n(scores, n, 0);
+  for (std::size_t c = 0; c < folds; ++c)
+    for (Index t = 0; t < n; ++t) scores[t] += tables[256 * c + quads[4 * c + t]];
+}
+
+LATENTSTRUCT_CLONES Index scan_blocks(const std::uint8_t *letters, Index n, const std::int32_t *forward,
+                                      const std::int32_t *reverse, std::size_t folds, Index width, std::int32_t least,
+                                      Index begin, Index *starts, std::int8_t *strands, std::int32_t *scores, Index room,
+                                      Index *found) {
+  std::vector<std::uint8_t> quads(BLOCK + 4 * folds), padded(BLOCK + 4 * folds + 3);
+  std::vector<std::int32_t> sums(2 * BLOCK);
+  const Index n_windows = n - width + 1;
+  *found = 0;
+  for (; begin < n_windows && *found + 2 * BLOCK <= room; begin += BLOCK) {
+    const Index count = std::min(BLOCK, n_windows - begin), span = count + 4 * static_cast<Index>(folds);
+    const Index known = std::min(span + 3, n - begin);
+    std::copy_n(letters + begin, known, padded.begin());
+    std::fill(padded.begin() + known, padded.begin() + span + 3, 0);
+    for (Index t = 0; t < span; ++t)
+      quads[t] = static_cast<std::uint8_t>((padded[t] & 3) << 6 | (padded[t + 1] & 3) << 4 | (padded[t + 2] & 3) << 2 | (padded[t + 3] & 3));
+    add_folds(forward, folds, quads.data(), count, sums.data());
+    if (reverse) add_folds(reverse, folds, quads.data(), count, sums.data() + BLOCK);
+    for (Index t = 0; t < count; ++t)
+      for (Index side = 0; side < (reverse ? 2 : 1); ++side) {
+        const std::int32_t score = sums[side * BLOCK + t];
+        if (score < least || std::find(padded.begin() + t, padded.begin() + t + width, UNKNOWN) != padded.begin() + t + width) continue;
+        starts[*found] = begin + t;
+        strands[*found] = side ? -1 : 1;
+        scores[(*found)++] = score;
+      }
+  }
+  return begin;
+}
+
+// Find the windows without N whose scores are at least `least`, in the order of their starts, forward first.
+//
+// `forward` and `reverse` (⌈l/4⌉, 256) are tables of four letters at a time; `reverse` has no rows if one strand is read.
+// Windows from `begin` on are read until `starts`, `strands` and `scores` might be full. The result is where to go on, and
+// the number of hits.
+std::pair<Index, Index> scan_hits(Letters letters, In<std::int32_t, 2> forward, In<std::int32_t, 2> reverse, Index width,
+                                  std::int32_t least, Index begin, Out<Index, 1> starts, Out<std::int8_t, 1> strands,
+                                  Out<std::int32_t, 1> scores) {
+  require_length(starts.shape(0), strands, scores);
+  require(starts.shape(0) >= 2 * BLOCK, "starts must have room for 8192 hits");
+  require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
+  require(reverse.shape(0) == 0 || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
+  require(forward.shape(0) == static_cast<std::size_t>(width + 3) / 4, "tables must have the width of the motif");
+  Index found = 0;
+  const Index end = scan_blocks(letters.data(), letters.shape(0), forward.data(), reverse.shape(0) ? reverse.data() : nullptr,
+                                forward.shape(0), width, least, begin, starts.data(), strands.data(), scores.data(),
+                                starts.shape(0), &found);
+  return {end, found};
 }
 
 } // namespace
@@ -531,10 +649,10 @@ double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Ind
 NB_MODULE(motif, m) {
   m.attr("UNKNOWN") = UNKNOWN;
   bind(m, "number_letters", number_letters);
-  m.def("fold_matrix", fold_matrix, nb::arg().noconvert());
+  bind(m, "fold_matrix", fold_matrix);
   bind(m, "best_windows", best_windows);
   bind(m, "pooled_windows", pooled_windows);
-  m.def("all_scores", all_scores, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().noconvert());
+  bind(m, "all_scores", all_scores);
   bind(m, "window_atoms", window_atoms);
   bind(m, "pool_best_windows", pool_best_windows);
   bind(m, "soft_total", soft_total);
@@ -542,4 +660,6 @@ NB_MODULE(motif, m) {
   bind(m, "flank_counts", flank_counts);
   bind(m, "word_counts", word_counts);
   bind(m, "gibbs_sweep", gibbs_sweep);
+  bind(m, "shuffle_words", shuffle_words);
+  bind(m, "scan_hits", scan_hits);
 }

@@ -1,31 +1,8 @@
 // Rows of numbers padded to whole vectors, and small products of them over (+, ·) and (max, +).
 #pragma once
-#include "elementwise.hpp"
-
-#include <algorithm>
-#include <type_traits>
-#include <vector>
-
-// Vectors are passed between inlined functions only, so that it does not matter how they would be passed otherwise.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
+#include "domains.hpp"
 
 namespace latentstruct {
-
-// Eight numbers at a time on all processors: where vectors are shorter, several of them.
-constexpr std::size_t WIDTH = 8;
-typedef double Lanes __attribute__((vector_size(8 * WIDTH), aligned(8), may_alias));
-
-inline std::size_t padded(std::size_t n) { return (n + WIDTH - 1) / WIDTH * WIDTH; }
-
-LATENTSTRUCT_INLINE Lanes &lanes(double *values) { return *reinterpret_cast<Lanes *>(values); }
-LATENTSTRUCT_INLINE const Lanes &lanes(const double *values) { return *reinterpret_cast<const Lanes *>(values); }
-LATENTSTRUCT_INLINE Lanes all_lanes(double value) { return Lanes{} + value; }
-LATENTSTRUCT_INLINE Lanes larger(const Lanes &a, const Lanes &b) { return a > b ? a : b; }
-LATENTSTRUCT_INLINE double total(const Lanes &v) {
-  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
-}
 
 // A growing workspace of padded rows, aligned to vectors.
 class Table {
@@ -44,14 +21,14 @@ public:
   }
   double *operator[](std::size_t row) { return reinterpret_cast<double *>(blocks.data()) + row * width; }
   const double *operator[](std::size_t row) const { return reinterpret_cast<const double *>(blocks.data()) + row * width; }
-  };
+};
 
 // Copy rows of n numbers to padded ones. Whole vectors are read where they end inside of the rows.
 LATENTSTRUCT_INLINE void pad_rows(const double *rows, std::size_t count, std::size_t n, double padding, double *out) {
   const std::size_t width = padded(n), size = count * n;
   for (std::size_t t = 0; t < count; ++t, rows += n, out += width) {
     if (t * n + width <= size)
-      for (std::size_t y = 0; y < width; y += WIDTH) lanes(out + y) = lanes(rows + y);
+      for (std::size_t y = 0; y < width; y += WIDTH) lanes(out + y) = load(rows + y);
     else
       for (std::size_t y = 0; y < n; ++y) out[y] = rows[y];
     for (std::size_t y = n; y < width; ++y) out[y] = padding;
@@ -63,23 +40,11 @@ LATENTSTRUCT_INLINE void trim_rows(const double *rows, std::size_t count, std::s
   const std::size_t width = padded(n), size = count * n;
   for (std::size_t t = 0; t < count; ++t, rows += width, out += n) {
     if (t * n + width <= size)
-      for (std::size_t y = 0; y < width; y += WIDTH) lanes(out + y) = factor * lanes(rows + y);
+      for (std::size_t y = 0; y < width; y += WIDTH) lanes(out + y) = factor * load(rows + y);
     else
       for (std::size_t y = 0; y < n; ++y) out[y] = factor * rows[y];
   }
 }
-
-// The rings of products: sum(k) coefficient[k]·row[k], or max(k) coefficient[k] + row[k].
-struct Sums {
-  static constexpr double nothing = 0.0;
-  LATENTSTRUCT_INLINE static Lanes times(double a, const Lanes &b) { return a * b; }
-  LATENTSTRUCT_INLINE static Lanes plus(const Lanes &a, const Lanes &b) { return a + b; }
-};
-struct Maxima {
-  static constexpr double nothing = -INFINITE;
-  LATENTSTRUCT_INLINE static Lanes times(double a, const Lanes &b) { return a + b; }
-  LATENTSTRUCT_INLINE static Lanes plus(const Lanes &a, const Lanes &b) { return larger(a, b); }
-};
 
 // The coefficients of R x K products, by the distances of their rows and columns.
 struct Coefficients {
@@ -90,21 +55,21 @@ struct Coefficients {
 // R rows and C vectors of a product, in registers; finish(row, place of the vector, result) takes the results.
 //
 // With few sums, two partial sums of each alternate, so that additions need not wait for each other.
-template <typename Ring, int R, int C, typename Finish>
+template <typename S, int R, int C, typename Finish>
 LATENTSTRUCT_INLINE void multiply_block(Coefficients left, std::size_t count, const double *right, std::size_t width,
                                         std::size_t place, Finish finish) {
   constexpr int U = R * C > 4 ? 1 : 2;
   Lanes sums[U][R][C];
   for (auto &some : sums)
     for (auto &row : some)
-      for (auto &sum : row) sum = all_lanes(Ring::nothing);
+      for (auto &sum : row) sum = all_lanes(S::zero);
   const auto add = [&](int u, std::size_t k) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       const double coefficient = left.data[r * left.row + k * left.column];
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c)
-        sums[u][r][c] = Ring::plus(Ring::times(coefficient, lanes(right + k * width + c * WIDTH)), sums[u][r][c]);
+        sums[u][r][c] = S::sum(S::times(all_lanes(coefficient), load(right + k * width + c * WIDTH)), sums[u][r][c]);
     }
   };
   std::size_t k = 0;
@@ -117,61 +82,64 @@ LATENTSTRUCT_INLINE void multiply_block(Coefficients left, std::size_t count, co
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c) {
-      if constexpr (U > 1) sums[0][r][c] = Ring::plus(sums[0][r][c], sums[1][r][c]);
+      if constexpr (U > 1) sums[0][r][c] = S::sum(sums[0][r][c], sums[1][r][c]);
       finish(r, place + c * WIDTH, sums[0][r][c]);
     }
 }
 
 // finish(row, place, vector) of all vectors of R rows of a product with `count` padded rows.
-template <typename Ring, int R, typename Finish>
+template <typename S, int R, typename Finish>
 LATENTSTRUCT_INLINE void multiply_rows(Coefficients left, std::size_t count, const double *right, std::size_t width,
                                        Finish finish) {
   std::size_t place = 0;
   for (; place + 4 * WIDTH <= width; place += 4 * WIDTH)
-    multiply_block<Ring, R, 4>(left, count, right + place, width, place, finish);
+    multiply_block<S, R, 4>(left, count, right + place, width, place, finish);
   switch ((width - place) / WIDTH) {
-  case 3: multiply_block<Ring, R, 3>(left, count, right + place, width, place, finish); break;
-  case 2: multiply_block<Ring, R, 2>(left, count, right + place, width, place, finish); break;
-  case 1: multiply_block<Ring, R, 1>(left, count, right + place, width, place, finish); break;
+  case 3: multiply_block<S, R, 3>(left, count, right + place, width, place, finish); break;
+  case 2: multiply_block<S, R, 2>(left, count, right + place, width, place, finish); break;
+  case 1: multiply_block<S, R, 1>(left, count, right + place, width, place, finish); break;
   default: break;
   }
 }
 
 // out = left·right, one row or four at a time: both must have memory for a number of rows that 4 divides if it is not 1.
-template <typename Ring>
+template <typename S>
 LATENTSTRUCT_INLINE void multiply(Coefficients left, std::size_t rows, std::size_t count, const double *right,
                                   std::size_t width, double *out) {
   const auto store = [&](int r, std::size_t place, const Lanes &sums) __attribute__((always_inline)) {
     lanes(out + r * width + place) = sums;
   };
-  if (rows == 1) return multiply_rows<Ring, 1>(left, count, right, width, store);
+  if (rows == 1) return multiply_rows<S, 1>(left, count, right, width, store);
   for (std::size_t r = 0; r < rows; r += 4, left.data += 4 * left.row, out += 4 * width)
-    multiply_rows<Ring, 4>(left, count, right, width, store);
+    multiply_rows<S, 4>(left, count, right, width, store);
 }
 
 [[maybe_unused]] LATENTSTRUCT_CLONES static void sum_products(Coefficients left, std::size_t rows, std::size_t count,
                                                               const double *right, std::size_t width, double *out) {
-  multiply<Sums>(left, rows, count, right, width, out);
+  multiply<Linear>(left, rows, count, right, width, out);
 }
 
 [[maybe_unused]] LATENTSTRUCT_CLONES static void max_sums(Coefficients left, std::size_t rows, std::size_t count,
                                                           const double *right, std::size_t width, double *out) {
-  multiply<Maxima>(left, rows, count, right, width, out);
+  multiply<Hard>(left, rows, count, right, width, out);
 }
 
 // Pool the columns of message[z] + matrix[z, y] over z at ε > 0: exps[z, y] are exponentials against the largest of
-// the column, totals[y] their sums, and pooled[y] the pooled values.
+// the column, totals[y] their sums, and pooled[y] the pooled values. If nothing is allowed in a column (all -inf) its
+// value is -inf and its total 0.
 [[maybe_unused]] LATENTSTRUCT_CLONES static void pool_sums(const double *message, std::size_t count, const double *matrix,
                                                            std::size_t width, double temperature, double *exps,
                                                            double *totals, double *pooled) {
-  multiply<Maxima>({message, 0, 1}, 1, count, matrix, width, pooled);
-  for (std::size_t z = 0; z < count; ++z)
-    for (std::size_t y = 0; y < width; y += WIDTH)
-      lanes(exps + z * width + y) = (message[z] + lanes(matrix + z * width + y)) - lanes(pooled + y);
+  multiply<Hard>({message, 0, 1}, 1, count, matrix, width, pooled);
+  for (std::size_t y = 0; y < width; y += WIDTH) {
+    const Lanes found = load(pooled + y), high = found > -INFINITE ? found : all_lanes(0.0);
+    for (std::size_t z = 0; z < count; ++z)
+      lanes(exps + z * width + y) = (message[z] + load(matrix + z * width + y)) - high;
+  }
   for (std::size_t k = 0; k < count * width; ++k) exps[k] = exp_of(exps[k] / temperature);
   for (std::size_t y = 0; y < width; y += WIDTH) {
     Lanes sums = all_lanes(0.0);
-    for (std::size_t z = 0; z < count; ++z) sums += lanes(exps + z * width + y);
+    for (std::size_t z = 0; z < count; ++z) sums += load(exps + z * width + y);
     lanes(totals + y) = sums;
   }
   for (std::size_t y = 0; y < width; ++y) pooled[y] += temperature * log_of(totals[y]);

@@ -1,6 +1,6 @@
 // Pairs of a document's items: equal rows of features are kept once. Indicator features give millions of pairs a few ten
 // thousand distinct rows.
-#include "binding.hpp"
+#include "arrays.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -34,7 +34,7 @@ struct Rows {
 
 // Number the distinct rows by first appearance: row_of[r] is the number of row r, and first[u] the first row with number
 // u. The result is how many there are.
-Index distinct_rows(In<Index, 1> indptr, In<std::uint32_t, 1> places, In<std::uint64_t, 1> bits,
+Index distinct_rows(Indices indptr, In<std::uint32_t, 1> places, In<std::uint64_t, 1> bits,
                     Out<std::int32_t, 1> row_of, Out<std::int32_t, 1> first) {
   require(indptr.shape(0) > 0 && indptr(indptr.shape(0) - 1) <= static_cast<Index>(places.shape(0)), "rows must end inside");
   require(bits.shape(0) == 0 || bits.shape(0) == places.shape(0), "rows must have one value per place, or none");

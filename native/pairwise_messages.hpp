@@ -14,8 +14,7 @@
 // padded to a multiple of four by copies of state 0: these change no maximum, and sums leave them out, so that all loops
 // over states have lengths that vectorize.
 #pragma once
-#include <limits>
-
+#include "domains.hpp"
 #include "wiring.hpp"
 
 namespace latentstruct {
@@ -27,6 +26,9 @@ constexpr double LINEAR_SPREAD = 600.0;
 
 // Blocks of states that are worked on together, a constant, so that loops over them vectorize.
 constexpr std::size_t W = 4;
+
+// Of so few messages, products without one of them are faster than divisions.
+constexpr std::size_t FEW = 4;
 
 template <typename F> LATENTSTRUCT_INLINE void for_states(std::size_t length, F f) {
   for (std::size_t z = 0; z < length; z += W) {
@@ -80,7 +82,7 @@ class PairwiseMessages {
     bool hidden, product; // product: beliefs may be products of linear messages
   };
   struct Record {
-    std::size_t at, kernel, back;
+    std::size_t at, kernel, back, receiver;
     Index factor;
     double weight;
     bool second; // the owner is the second variable of the factor
@@ -104,10 +106,12 @@ class PairwiseMessages {
   static void pad(double *values, std::size_t n) { std::fill(values + n, values + padded(n), values[0]); }
 
 public:
-  PairwiseMessages(const Wiring &wiring, const double *unary, const double *tables, const bool *hidden, double eps_y, double eps_h)
-      : wiring(wiring), all_unary(unary), all_tables(tables), hidden(hidden), eps_y(eps_y), eps_h(eps_h) {}
+  PairwiseMessages(const Wiring &wiring, const double *unary, const double *tables, const bool *hidden,
+                   const Temperatures &temperatures)
+      : wiring(wiring), all_unary(unary), all_tables(tables), hidden(hidden), eps_y(std::get<0>(temperatures)),
+        eps_h(std::get<1>(temperatures)) {}
 
-  LATENTSTRUCT_INLINE void load(Index g, const Shifts &shifts, const double *messages) {
+  LATENTSTRUCT_INLINE void prepare(Index g, const Shifts &shifts, const double *messages) {
     first_variable = wiring.variables_at[g];
     first_record = wiring.near_at[first_variable];
     to_table = shifts.table;
@@ -127,7 +131,7 @@ public:
         const bool second = e != wiring.scope_at[f];
         const Index u = wiring.scopes[second ? e - 1 : e + 1];
         const double w = wiring.shares[f] * (hidden[v] || hidden[u] ? eps_h : eps_y);
-        records.push_back({n_messages, n_kernels, std::size_t(wiring.back[a] - first_record), f, w, second, false, w > 0.0, false});
+        records.push_back({n_messages, n_kernels, std::size_t(wiring.back[a] - first_record), std::size_t(u - first_variable), f, w, second, false, w > 0.0, false});
         variables.back().product &= w == weight;
         n_messages += padded(n);
         n_kernels += n * padded(wiring.cards[u]);
@@ -207,6 +211,7 @@ public:
   // Send once from the last variable to the first and back; return the largest change of an entry.
   template <bool LINEAR> LATENTSTRUCT_INLINE double sweep(double damping) {
     double residual = 0.0;
+    Quad changes = Quad{};
     const std::size_t count = variables.size();
     const Index *order = wiring.order + first_variable;
     for (std::size_t step = 0; step < 2 * count; ++step) {
@@ -214,7 +219,8 @@ public:
       const Variable &v = variables[order[backward ? count - 1 - step : step - count] - first_variable];
       const std::size_t lowest = backward ? v.first : v.middle, highest = backward ? v.middle : v.last;
       if (lowest == highest) continue;
-      bool safe = v.product && multiply_messages<LINEAR>(v);
+      const bool few = LINEAR && v.last - v.first <= FEW;
+      bool safe = few || (v.product && multiply_messages<LINEAR>(v));
       double top = 0.0;
       if (!LINEAR && !safe) {
         residual = std::max(residual, add_messages(v));
@@ -225,10 +231,16 @@ public:
         double change;
         if (LINEAR || (safe && record.soft && record.healthy)) {
           const Variable &u = receiver(record);
-          const double *own = &linear[record.at];
-          for_states(v.padded, [&](std::size_t x) { scores[x] = shares[x] / own[x]; });
-          combine<true>(v.n, u.padded, &kernels[record.kernel]);
-          change = LINEAR ? take_shares(target, u, damping) : take_logs(target, u.padded, damping);
+          if (few) multiply_others(v, a);
+          else
+            for (std::size_t x = 0; x < v.padded; x += W)
+              quad(&scores[x]) = load_quad(&shares[x]) / load_quad(&linear[record.at + x]);
+          combine<Linear>(v.n, u.padded, &kernels[record.kernel]);
+          if (LINEAR) {
+            take_shares(target, u, damping, changes);
+            continue;
+          }
+          change = take_logs(target, u.padded, damping);
         } else {
           if (safe && v.product) { // beliefs were not needed before
             residual = std::max(residual, add_messages(v));
@@ -239,16 +251,13 @@ public:
         residual = change > residual ? change : residual;
       }
     }
-    if (!LINEAR)
-      for (const auto &variable : variables) residual = std::max(residual, refresh_logs(variable));
+    if (LINEAR) return std::max(std::max(changes[0], changes[1]), std::max(changes[2], changes[3]));
+    for (const auto &variable : variables) residual = std::max(residual, refresh_logs(variable));
     return residual;
   }
 
 private:
-  const Variable &receiver(const Record &record) const {
-    const Index u = wiring.scopes[wiring.scope_at[record.factor] + (record.second ? 0 : 1)];
-    return variables[u - first_variable];
-  }
+  const Variable &receiver(const Record &record) const { return variables[record.receiver]; }
 
   LATENTSTRUCT_INLINE void load_variable(Variable &variable, Index v, Index to_unary) {
     const double *from = all_unary + wiring.state_at[v] + to_unary;
@@ -320,6 +329,16 @@ private:
     return LINEAR || low >= TINY;
   }
 
+  // scores = potentials · Π messages other than that of record a.
+  LATENTSTRUCT_INLINE void multiply_others(const Variable &v, std::size_t a) {
+    for (std::size_t z = 0; z < v.padded; z += W) {
+      Quad product = load_quad(&potentials[v.at + z]);
+      for (std::size_t other = v.first; other < v.last; ++other)
+        if (other != a) product *= load_quad(&linear[records[other].at + z]);
+      quad(&scores[z]) = product;
+    }
+  }
+
   // belief = unary + Σ messages; return the largest change of a logarithm that was not up to date.
   LATENTSTRUCT_INLINE double add_messages(const Variable &v) {
     const double change = refresh_logs(v);
@@ -351,34 +370,42 @@ private:
   }
 
   // out[z] = Σ_x scores[x]·terms[x, z], or the maximum over x of scores[x] + terms[x, z].
-  template <bool SUM> LATENTSTRUCT_INLINE void combine(std::size_t n, std::size_t m, const double *terms) {
+  template <typename S> LATENTSTRUCT_INLINE void combine(std::size_t n, std::size_t m, const double *terms) {
     std::size_t z = 0;
-    for (; z + 2 * W <= m; z += 2 * W) combine_block<SUM, 2 * W>(n, m, terms + z, &out[z]);
-    if (z < m) combine_block<SUM, W>(n, m, terms + z, &out[z]);
+    for (; z + 8 * W <= m; z += 8 * W) combine_block<S, 8>(n, m, terms + z, &out[z]);
+    switch ((m - z) / W) {
+    case 7: combine_block<S, 7>(n, m, terms + z, &out[z]); break;
+    case 6: combine_block<S, 6>(n, m, terms + z, &out[z]); break;
+    case 5: combine_block<S, 5>(n, m, terms + z, &out[z]); break;
+    case 4: combine_block<S, 4>(n, m, terms + z, &out[z]); break;
+    case 3: combine_block<S, 3>(n, m, terms + z, &out[z]); break;
+    case 2: combine_block<S, 2>(n, m, terms + z, &out[z]); break;
+    case 1: combine_block<S, 1>(n, m, terms + z, &out[z]); break;
+    default: break;
+    }
   }
-  template <bool SUM, std::size_t BLOCK>
+  template <typename S, int C>
   LATENTSTRUCT_INLINE void combine_block(std::size_t n, std::size_t m, const double *row, double *to) const {
-    double totals[BLOCK];
-    for (std::size_t j = 0; j < BLOCK; ++j) totals[j] = SUM ? 0.0 : -INFINITE;
-    for (std::size_t x = 0; x < n; ++x, row += m)
-      for (std::size_t j = 0; j < BLOCK; ++j) {
-        const double term = SUM ? totals[j] + scores[x] * row[j] : scores[x] + row[j];
-        totals[j] = SUM || term > totals[j] ? term : totals[j];
-      }
-    for (std::size_t j = 0; j < BLOCK; ++j) to[j] = totals[j];
+    Quad totals[C];
+    for (auto &total : totals) total = Quad{} + S::zero;
+    for (std::size_t x = 0; x < n; ++x, row += m) {
+      const Quad score = Quad{} + scores[x];
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) totals[c] = S::sum(totals[c], S::times(score, load_quad(row + c * W)));
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) quad(to + c * W) = totals[c];
   }
 
-  // Store `out` as a distribution; return the largest change.
-  LATENTSTRUCT_INLINE double take_shares(const Record &target, const Variable &u, double damping) {
+  // Store `out` as a distribution, and the largest changes.
+  LATENTSTRUCT_INLINE void take_shares(const Record &target, const Variable &u, double damping, Quad &changes) {
     const double scale = (1.0 - damping) / sum_states(out.data(), u.padded, u.n);
-    double *message = &linear[target.at], *changes = belief.data();
-    const double *sent = out.data();
-    for_states(u.padded, [=](std::size_t z) {
-      const double old = message[z], changed = scale * sent[z] + damping * old;
-      message[z] = changed;
-      changes[z] = std::abs(changed - old);
-    });
-    return extreme<true>(u.padded, [=](std::size_t z) { return changes[z]; });
+    for (std::size_t z = 0; z < u.padded; z += W) {
+      Quad &message = quad(&linear[target.at + z]);
+      const Quad changed = scale * load_quad(&out[z]) + damping * message, change = changed - message;
+      changes = change > changes ? change : -change > changes ? -change : changes;
+      message = changed;
+    }
   }
 
   // Store positive numbers `out`, largest 1; return the largest change of a logarithm if it is known already. Without
@@ -460,7 +487,7 @@ private:
 
   // out[z] = smax over x of scores[x] + terms[x, z] at a temperature.
   LATENTSTRUCT_INLINE void maximize(std::size_t n, std::size_t m, const double *terms, double temperature) {
-    combine<false>(n, m, terms);
+    combine<Hard>(n, m, terms);
     if (temperature == 0.0) return;
     if (exponentials.size() < n * m) exponentials.resize(n * m);
     for_states(m, [&](std::size_t z) { out[z] = out[z] > -INFINITE ? out[z] : 0.0; });

@@ -20,7 +20,7 @@
 // Derivatives of ε log Z by the scores of symbols are their probabilities; they are passed down from the root, each
 // derivation getting its share.
 #include "domains.hpp"
-#include "fields.hpp"
+#include "arrays.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/tuple.h>
@@ -34,14 +34,8 @@ using namespace latentstruct;
 
 namespace {
 
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Values = Out<double, 1>;
-
 constexpr Index LEXICAL = 0, UNARY = 1, BINARY = 2;
 constexpr double LIMIT = 170.0, MOST = 60.0, LEAST_PROBABILITY = 1e-30;
-// Sums are recomputed if rounding changes the logarithm of a share by more than this.
-constexpr double ROUNDING = 1e-10;
 
 // ---- arrays, see the Python classes of these names ----
 
@@ -50,15 +44,13 @@ struct Rules {
   const Index *bottom_start, *bottom, *top, *top_start, *by_top, *step_start, *step_weight, *step_symbol, *root, *label;
   Index symbols, pairs, rules, chains;
 
-  static Rules read(nb::handle source) {
-    const Fields fields(source);
-    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
-    const Index s = fields.size("root"), q = fields.size("pair_right"), r = fields.size("parent");
-    const Index k = fields.size("top"), t = fields.size("step_weight");
-    return {get("left_start", s + 1), get("pair_right", q), get("pair_start", q + 1), get("left", r), get("right", r),
-            get("parent", r), get("weight", r), get("parent_start", s + 1), get("by_parent", r),
-            get("bottom_start", s + 1), get("bottom", k), get("top", k), get("top_start", s + 1), get("by_top", k),
-            get("step_start", k + 1), get("step_weight", t), get("step_symbol", t), get("root", s), get("label", s),
+  static Rules read(const Fields &fields) {
+    const auto get = [&](const char *name, Length n) { return fields.indices(name, n); };
+    Index s = -1, q = -1, r = -1, k = -1, t = -1;
+    return {get("left_start", {&s, 1}), get("pair_right", &q), get("pair_start", {&q, 1}), get("left", &r), get("right", &r),
+            get("parent", &r), get("weight", &r), get("parent_start", {&s, 1}), get("by_parent", &r),
+            get("bottom_start", {&s, 1}), get("bottom", &k), get("top", &k), get("top_start", {&s, 1}), get("by_top", &k),
+            get("step_start", {&k, 1}), get("step_weight", &t), get("step_symbol", &t), get("root", &s), get("label", &s),
             s, q, r, k};
   }
 
@@ -69,14 +61,12 @@ struct Sentences {
   const Index *offsets, *choice_start, *choice_symbol, *choice_weight, *gold_start, *gold_first, *gold_stop, *gold_label;
   Index choices;
 
-  static Sentences read(nb::handle source) {
-    const Fields fields(source);
-    const auto get = [&](const char *name, Index n) { return fields.get<const Index>(name, n); };
-    const Index n = fields.size("offsets"), c = fields.size("choice_symbol"), g = fields.size("gold_label");
-    const auto *offsets = get("offsets", n);
-    require(n > 0, "offsets must not be empty");
-    return {offsets, get("choice_start", offsets[n - 1] + 1), get("choice_symbol", c), get("choice_weight", c),
-            get("gold_start", n), get("gold_first", g), get("gold_stop", g), get("gold_label", g), c};
+  static Sentences read(const Fields &fields) {
+    const auto get = [&](const char *name, Length n) { return fields.indices(name, n); };
+    Index n = -1, c = -1, g = -1;
+    const auto *offsets = get("offsets", {&n, 1});
+    return {offsets, get("choice_start", offsets[n] + 1), get("choice_symbol", &c), get("choice_weight", &c),
+            get("gold_start", {&n, 1}), get("gold_first", &g), get("gold_stop", &g), get("gold_label", &g), c};
   }
 
   Index words(Index k) const { return offsets[k + 1] - offsets[k]; }
@@ -92,14 +82,11 @@ struct Spans {
   const Index *starts, *ends, *lengths, *classes, *label_start, *label, *weight;
   Index boundaries, each_start, each_end, n_classes;
 
-  static Spans read(nb::handle source) {
-    const Fields fields(source);
-    const auto get = [&](const char *name, auto... n) { return fields.get<const Index>(name, n...); };
-    const Index b = fields.size("starts"), starts = fields.size("starts", 1), ends = fields.size("ends", 1);
-    const Index classes = fields.size("classes"), q = fields.size("label");
-    return {get("starts", b, starts), get("ends", b, ends), get("lengths", fields.size("lengths")),
-            get("classes", classes), get("label_start", fields.size("label_start")), get("label", q), get("weight", q),
-            b, starts, ends, classes};
+  static Spans read(const Fields &fields) {
+    Index b = -1, starts = -1, ends = -1, lengths = -1, classes = -1, labels = -1, q = -1;
+    return {fields.get<const Index>("starts", &b, &starts), fields.get<const Index>("ends", &b, &ends),
+            fields.indices("lengths", &lengths), fields.indices("classes", &classes), fields.indices("label_start", &labels),
+            fields.indices("label", &q), fields.indices("weight", &q), b, starts, ends, classes};
   }
 
   Index size_class(Index i, Index j) const { return classes[std::min(j - i, n_classes - 1)]; }
@@ -124,13 +111,11 @@ struct Scores {
   const double *rule, *chain, *root, *choice, *start, *end, *length;
   Index boundaries, labels, rules, chains, symbols, choices;
 
-  static Scores read(nb::handle source) {
-    const Fields fields(source);
+  static Scores read(const Fields &fields) {
     const auto get = [&](const char *name, auto... n) { return fields.get<const double>(name, n...); };
-    const Index b = fields.size("start"), l = fields.size("length", 1), r = fields.size("rule"), k = fields.size("chain");
-    const Index s = fields.size("root"), c = fields.size("choice");
-    return {get("rule", r), get("chain", k), get("root", s), get("choice", c), get("start", b, l), get("end", b, l),
-            get("length", fields.size("length"), l), b, l, r, k, s, c};
+    Index b = -1, l = -1, r = -1, k = -1, s = -1, c = -1, classes = -1;
+    return {get("rule", &r), get("chain", &k), get("root", &s), get("choice", &c), get("start", &b, &l), get("end", &b, &l),
+            get("length", &classes, &l), b, l, r, k, s, c};
   }
 };
 
@@ -138,12 +123,10 @@ struct Derivations {
   Index *offsets, *kind, *symbol, *weight, *start, *end;
   Index trees, most, at = 0;
 
-  static Derivations read(nb::handle source) {
-    const Fields fields(source);
-    const auto get = [&](const char *name, Index n) { return fields.get<Index>(name, n); };
-    const Index k = fields.size("offsets"), n = fields.size("kind");
-    return {get("offsets", k), get("kind", n), get("symbol", n), get("weight", n), get("start", n), get("end", n),
-            k - 1, n};
+  static Derivations read(const Fields &fields) {
+    const auto get = [&](const char *name, Length n) { return fields.get<Index>(name, n); };
+    Index k = -1, n = -1;
+    return {get("offsets", {&k, 1}), get("kind", &n), get("symbol", &n), get("weight", &n), get("start", &n), get("end", &n), k, n};
   }
 
   void put(Index kind_, Index symbol_, Index weight_, Index i, Index j) {
@@ -867,7 +850,7 @@ private:
 // out[b, l] = Σ of the weights of boundary b's attributes with label l.
 void score_boundaries(In<Index, 2> attributes, Spans spans, Vector w, Out<double, 2> out) {
   require_length(attributes.shape(0), out);
-  std::fill_n(out.data(), out.size(), 0.0);
+  std::fill_n(out.data(), out.shape(0) * out.shape(1), 0.0);
   for (std::size_t b = 0; b < attributes.shape(0); ++b)
     spans.each_of(&attributes(b, 0), static_cast<Index>(attributes.shape(1)),
                   [&](Index label, Index weight) { out(b, label) += w(weight); });
@@ -907,7 +890,7 @@ void best_f1_trees(Sentences sentences, Spans spans, Rules rules, Scores scores,
 
 // Write the numbers of the weights that each derivation uses, with repetitions; return their number.
 Index derivation_atoms(Derivations derivations, Sentences sentences, Spans spans, Rules rules, Indices rows,
-                       Out<Index, 1> pointers, Out<Index, 1> column) {
+                       Numbers pointers, Numbers column) {
   require_length(rows.shape(0) + 1, pointers);
   require(derivations.trees == static_cast<Index>(rows.shape(0)), "there must be a derivation for each row");
   Index at = 0;
@@ -983,18 +966,10 @@ void pool_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
   }
 }
 
-template <typename T> nb::ndarray<nb::numpy, T> to_array(const std::vector<T> &values) {
-  auto *data = new T[values.size()];
-  std::copy(values.begin(), values.end(), data);
-  return owned(data, {values.size()});
-}
-
-using Found = std::tuple<nb::ndarray<nb::numpy, Index>, nb::ndarray<nb::numpy, Index>, nb::ndarray<nb::numpy, double>>;
-
 // Cells, labels and probabilities of constituents more probable than `least` in the trees of sentence k, of a model with
 // n_weights weights.
-Found probable_labels(Sentences sentences, Spans spans, Rules rules, Scores scores, Index k, double temperature,
-                      double least, Index n_weights) {
+std::tuple<New<Index>, New<Index>, New<double>> probable_labels(Sentences sentences, Spans spans, Rules rules, Scores scores,
+                                                                Index k, double temperature, double least, Index n_weights) {
   std::vector<Index> cells, labels;
   std::vector<double> found, slope(n_weights);
   Chart chart(Sentence(sentences, spans, rules, scores), sentences.words(k), temperature);
@@ -1004,7 +979,7 @@ Found probable_labels(Sentences sentences, Spans spans, Rules rules, Scores scor
     cells.push_back(static_cast<Index>(q) / scores.labels), labels.push_back(static_cast<Index>(q) % scores.labels);
     found.push_back(shares[q]);
   }
-  return {to_array(cells), to_array(labels), to_array(found)};
+  return {new_array(cells), new_array(labels), new_array(found)};
 }
 
 } // namespace
@@ -1019,5 +994,5 @@ NB_MODULE(parsing, m) {
   bind(m, "derivation_atoms", derivation_atoms);
   bind(m, "count_constituents", count_constituents);
   bind(m, "pool_trees", pool_trees);
-  m.def("probable_labels", probable_labels);
+  bind(m, "probable_labels", probable_labels);
 }

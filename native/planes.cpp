@@ -10,10 +10,6 @@
 using namespace latentstruct;
 
 namespace {
-
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Values = Out<double, 1>;
 using Doubles = std::vector<double>;
 
 enum Rule { PLAIN, AWAY, PAIRWISE, SMO };
@@ -82,7 +78,7 @@ double add_highest(Store store, Vector w, Values slope, Values values) {
   require_length(store.n_features, w, slope);
   require_length(store.slots.n, values);
   double offset = 0.0;
-  Doubles memo = store.memo(), heights(store.slots.width), coefficients(store.slots.width);
+  Doubles memo = store.memo(), heights(store.slots.width);
   for (std::size_t i = 0; i < store.slots.n; ++i) {
     const Kept kept = store.kept(i);
     kept.score(store.rows, kept.n_atoms, w.data(), memo.data(), heights.data());
@@ -94,9 +90,7 @@ double add_highest(Store store, Vector w, Values slope, Values values) {
     values(i) = heights[best];
     kept.used[best] = std::max(kept.used[best], *store.clock);
     offset += store.weights[i] * kept.offset[best];
-    coefficients[best] = store.weights[i];
-    kept.add(store.rows, kept.n_atoms, coefficients.data(), store.weights[i], memo.data(), slope.data());
-    coefficients[best] = 0.0;
+    kept.add_plane(store.rows, best, store.weights[i], slope.data());
   }
   return offset;
 }

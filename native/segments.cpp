@@ -3,7 +3,7 @@
 // A segment of tokens a … b - 1 with label y scores
 // begin[a] + Σ_{a<t<b} inside[t] + Σ_{a<=t<b} token[t, y] + length[b - a - 1, y],
 // and two neighbors score transition[y', y]. Any of these may be -∞. All labels y are treated side by side.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "functions.hpp"
 
 #include <algorithm>
@@ -18,21 +18,11 @@ struct Scores {
   const double *token, *begin, *inside, *transition, *length;
   Index n_tokens, n, longest;
 
-  static Scores read(nb::handle source) {
-    const auto token = array<In<double, 2>>(source, "token"), transition = array<In<double, 2>>(source, "transition");
-    const auto length = array<In<double, 2>>(source, "length");
-    const auto begin = array<In<double, 1>>(source, "begin"), inside = array<In<double, 1>>(source, "inside");
-    require_length(token.shape(0), begin, inside);
-    require_length(token.shape(1), transition);
-    require(transition.shape(1) == token.shape(1) && length.shape(1) == token.shape(1), "scores must have as many labels");
-    return {token.data(),
-            begin.data(),
-            inside.data(),
-            transition.data(),
-            length.data(),
-            static_cast<Index>(token.shape(0)),
-            static_cast<Index>(token.shape(1)),
-            static_cast<Index>(length.shape(0))};
+  static Scores read(const Fields &fields) {
+    Index n_tokens = -1, n = -1, longest = -1;
+    const auto *token = fields.get<const double>("token", &n_tokens, &n);
+    return {token, fields.get<const double>("begin", n_tokens), fields.get<const double>("inside", n_tokens),
+            fields.get<const double>("transition", n, n), fields.get<const double>("length", &longest, n), n_tokens, n, longest};
   }
 };
 
@@ -41,23 +31,11 @@ struct Counts {
   double *token, *begin, *transition, *length;
   Index n_tokens, n, longest, places;
 
-  static Counts read(nb::handle source) {
-    const auto token = array<Out<double, 2>>(source, "token");
-    const auto begin = array<Out<double, 1>>(source, "begin");
-    const auto transition = array<Out<double, 3>>(source, "transition"), length = array<Out<double, 3>>(source, "length");
-    require_length(token.shape(0), begin);
-    require_length(transition.shape(0), length);
-    require(transition.shape(1) == token.shape(1) && transition.shape(2) == token.shape(1) &&
-                length.shape(2) == token.shape(1),
-            "counts must have as many labels");
-    return {token.data(),
-            begin.data(),
-            transition.data(),
-            length.data(),
-            static_cast<Index>(token.shape(0)),
-            static_cast<Index>(token.shape(1)),
-            static_cast<Index>(length.shape(1)),
-            static_cast<Index>(transition.shape(0))};
+  static Counts read(const Fields &fields) {
+    Index n_tokens = -1, n = -1, longest = -1, places = -1;
+    auto *token = fields.get<double>("token", &n_tokens, &n), *begin = fields.get<double>("begin", n_tokens);
+    auto *transition = fields.get<double>("transition", &places, n, n), *length = fields.get<double>("length", places, &longest, n);
+    return {token, begin, transition, length, n_tokens, n, longest, places};
   }
 };
 
@@ -320,8 +298,8 @@ LATENTSTRUCT_CLONES void pool_sequences(const Index *offsets, std::size_t count,
 }
 
 // Write the values of sequences pooled at ε >= 0, and the counts times weights.
-void pool(In<Index, 1> offsets, Scores scores, double temperature, In<double, 1> weights, bool together,
-          Out<double, 1> values, Counts counts) {
+void pool(Indices offsets, Scores scores, double temperature, Vector weights, bool together,
+          Values values, Counts counts) {
   const std::size_t n = values.shape(0);
   require_length(n + 1, offsets);
   require_length(n, weights);

@@ -9,7 +9,7 @@
 // factor of H_SS + σ11ᵀ: the added term changes nothing while Σα is fixed and makes the matrix regular whenever the planes
 // of the support are affinely independent. Sequential minimal optimization (SMO) moves weight between two planes at a
 // time; it is slow, yet needs no factor, so it makes progress from points where rounding has spoiled the active set.
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "elementwise.hpp"
 
 #include <algorithm>
@@ -408,7 +408,7 @@ double solve(const double *H, const double *b, Index k, double *alpha, double to
   return best_gap;
 }
 
-double solve_simplex_qp(In<double, 2> H, In<double, 1> b, Out<double, 1> alpha, double tolerance, Index max_steps) {
+double solve_simplex_qp(In<double, 2> H, Vector b, Values alpha, double tolerance, Index max_steps) {
   const std::size_t k = alpha.shape(0);
   require_length(k, b, H);
   require(k > 0 && H.shape(1) == k, "H must be square, of the size of alpha");

@@ -1,6 +1,6 @@
 // Products of sparse rows with feature-major weights (d, S).
 #pragma once
-#include "binding.hpp"
+#include "arrays.hpp"
 #include "padded_rows.hpp"
 
 namespace latentstruct {
@@ -12,18 +12,17 @@ struct SparseRows {
   const double *values;
   std::size_t n;
 
-  static SparseRows read(nb::handle source) {
-    In<Index, 1> pointers;
-    In<std::int32_t, 1> features;
-    In<double, 1> values;
-    if (!nb::try_cast(source[0], pointers, false) || !nb::try_cast(source[1], features, false) ||
-        !nb::try_cast(source[2], values, false))
-      throw nb::type_error("rows must be pointers, features and values");
+  static SparseRows read(const Fields &fields) {
+    const auto pointers = fields.array<Indices>(0);
+    const auto features = fields.array<In<std::int32_t, 1>>(1);
+    const auto values = fields.array<Vector>(2);
     const std::size_t size = features.shape(0);
     require(pointers.shape(0) > 0 && pointers(pointers.shape(0) - 1) <= static_cast<Index>(size), "rows must end inside");
     require(values.shape(0) == 0 || values.shape(0) == size, "rows must have one value per feature, or none");
     return {pointers.data(), features.data(), values.shape(0) ? values.data() : nullptr, pointers.shape(0) - 1};
   }
+
+  LATENTSTRUCT_INLINE double value(Index entry) const { return values ? values[entry] : 1.0; }
 };
 
 // C vectors of x_row W from `place` on. The last vector ends with the row, so that it overlaps the one before it and no
@@ -38,10 +37,10 @@ LATENTSTRUCT_INLINE void times_weights_block(const SparseRows &rows, std::size_t
     sums[c] = all_lanes(0.0);
   }
   for (Index entry = rows.pointers[row]; entry < rows.pointers[row + 1]; ++entry) {
-    const double value = rows.values ? rows.values[entry] : 1.0;
+    const double value = rows.value(entry);
     const double *chosen = weights + static_cast<std::size_t>(rows.features[entry]) * n;
 #pragma GCC unroll 4
-    for (int c = 0; c < C; ++c) sums[c] += value * lanes(chosen + places[c]);
+    for (int c = 0; c < C; ++c) sums[c] += value * load(chosen + places[c]);
   }
   for (int c = 0; c < C; ++c) lanes(out + places[c]) = sums[c];
 }
@@ -52,7 +51,7 @@ LATENTSTRUCT_INLINE void row_times_weights(const SparseRows &rows, std::size_t r
   if (n < WIDTH) {
     double sums[WIDTH] = {};
     for (Index entry = rows.pointers[row]; entry < rows.pointers[row + 1]; ++entry) {
-      const double value = rows.values ? rows.values[entry] : 1.0;
+      const double value = rows.value(entry);
       const double *chosen = weights + static_cast<std::size_t>(rows.features[entry]) * n;
       for (std::size_t y = 0; y < n; ++y) sums[y] += value * chosen[y];
     }

@@ -1,6 +1,6 @@
 // Sparse sums of features, written as atoms of planes.
 #pragma once
-#include "binding.hpp"
+#include "arrays.hpp"
 
 #include <vector>
 
@@ -25,7 +25,7 @@ public:
 
   // Write the columns other than 0 as the atoms of a plane from `end` on, in the order of their first summands, and
   // forget them; return the end of the atoms.
-  Index write(Index end, const Out<std::int32_t, 1> &row, const Out<std::int32_t, 1> &column, const Out<double, 1> &value) {
+  Index write(Index end, const Out<std::int32_t, 1> &row, const Out<std::int32_t, 1> &column, const Values &value) {
     require_length(value.shape(0), row, column);
     for (const Index number : columns) {
       if (counts[number] != 0.0) {

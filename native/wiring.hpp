@@ -9,17 +9,15 @@
 // so that all variables are pooled at one temperature; if they differ, ε_h > 0 is required. A message of -inf marks an impossible
 // state; no sum or maximum becomes NaN.
 #pragma once
-#include <algorithm>
-#include <vector>
-
 #include "arrays.hpp"
 #include "elementwise.hpp"
 
-namespace latentstruct {
+#include <nanobind/stl/tuple.h>
 
-inline void require(bool sound, const char *message) {
-  if (!sound) throw nb::value_error(message);
-}
+#include <algorithm>
+#include <vector>
+
+namespace latentstruct {
 
 struct Wiring {
   const Index *cards, *scope_at, *scopes, *variables_at, *factors_at, *state_at, *table_at, *message_at, *factor_of, *near_at,
@@ -27,27 +25,19 @@ struct Wiring {
   const double *shares;
   std::size_t n_variables, n_graphs;
 
-  // The pointers stay valid while Python holds the tuple.
-  explicit Wiring(nb::handle from) {
-    const auto read = [&](const char *name) { return array<In<Index, 1>>(from, name); };
-    n_variables = read("cards").shape(0);
-    n_graphs = read("variables_at").shape(0) - 1;
-    cards = read("cards").data();
-    scope_at = read("scope_at").data();
-    scopes = read("scopes").data();
-    variables_at = read("variables_at").data();
-    factors_at = read("factors_at").data();
-    state_at = read("state_at").data();
-    table_at = read("table_at").data();
-    message_at = read("message_at").data();
-    factor_of = read("factor_of").data();
-    near_at = read("near_at").data();
-    near = read("near").data();
-    near_mid = read("near_mid").data();
-    back = read("back").data();
-    order = read("order").data();
-    factor_order = read("factor_order").data();
-    shares = array<In<double, 1>>(from, "shares").data();
+  static Wiring read(const Fields &fields) {
+    Index v = -1, g = -1, f = -1, e = -1, a = -1;
+    Wiring found;
+    found.cards = fields.indices("cards", &v), found.variables_at = fields.indices("variables_at", {&g, 1});
+    found.factors_at = fields.indices("factors_at", {&g, 1}), found.scope_at = fields.indices("scope_at", {&f, 1});
+    found.scopes = fields.indices("scopes", &e), found.state_at = fields.indices("state_at", {&v, 1});
+    found.table_at = fields.indices("table_at", {&f, 1}), found.message_at = fields.indices("message_at", {&e, 1});
+    found.factor_of = fields.indices("factor_of", &e), found.near_at = fields.indices("near_at", {&v, 1});
+    found.near = fields.indices("near", &a), found.near_mid = fields.indices("near_mid", &v);
+    found.back = fields.indices("back", &a), found.order = fields.indices("order", &v);
+    found.factor_order = fields.indices("factor_order", &f), found.shares = fields.get<const double>("shares", f);
+    found.n_variables = static_cast<std::size_t>(v), found.n_graphs = static_cast<std::size_t>(g);
+    return found;
   }
 
   Index arity(Index f) const { return scope_at[f + 1] - scope_at[f]; }
@@ -71,16 +61,11 @@ struct Selection {
   const Index *graphs, *unary_at, *tables_at, *messages_at, *variables_at;
   std::size_t n;
 
-  explicit Selection(nb::handle from) {
-    const auto read = [&](const char *name) { return array<In<Index, 1>>(from, name); };
-    n = read("graphs").shape(0);
-    graphs = read("graphs").data();
-    unary_at = read("unary_at").data();
-    tables_at = read("tables_at").data();
-    messages_at = read("messages_at").data();
-    variables_at = read("variables_at").data();
-    for (const char *name : {"unary_at", "tables_at", "messages_at", "variables_at"})
-      require(read(name).shape(0) == n + 1, "offsets must have one entry more than graphs");
+  static Selection read(const Fields &fields) {
+    Index n = -1;
+    const auto *graphs = fields.indices("graphs", &n);
+    return {graphs, fields.indices("unary_at", n + 1), fields.indices("tables_at", n + 1), fields.indices("messages_at", n + 1),
+            fields.indices("variables_at", n + 1), static_cast<std::size_t>(n)};
   }
 
   Shifts shifts(const Wiring &wiring, std::size_t k) const {
@@ -89,11 +74,12 @@ struct Selection {
             messages_at[k] - wiring.message_at[wiring.scope_at[factor]]};
   }
 
-  void check_unary(std::size_t size) const { require(Index(size) == unary_at[n], "unary has the wrong length"); }
-  void check_tables(std::size_t size) const { require(Index(size) == tables_at[n], "tables has the wrong length"); }
-  void check_messages(std::size_t size) const { require(Index(size) == messages_at[n], "messages has the wrong length"); }
-  void check_states(std::size_t size) const { require(Index(size) == variables_at[n], "states has the wrong length"); }
-  void check_graphs(std::size_t size) const { require(size == n, "an array by graph has the wrong length"); }
+  template <typename... M> void check(const Vector &unary, const Vector &tables, const M &...messages) const {
+    require_length(unary_at[n], unary);
+    require_length(tables_at[n], tables);
+    require_length(messages_at[n], messages...);
+  }
+  void check_states(const Indices &states) const { require_length(variables_at[n], states); }
 };
 
 // The largest table, the longest list of states of a variable or of a factor's variables, and the largest arity.
@@ -132,25 +118,8 @@ LATENTSTRUCT_INLINE double settle(const double *out, Index n, double *message, d
   return residual;
 }
 
-// Repeat sweeps until messages converge; sweep(damping) returns the largest change. Damping starts after sweeps that
-// do not reduce the residual below a fraction of the lowest so far.
-struct Limits {
-  Index max_sweeps;
-  double damping, tol;
-};
-template <typename Sweep> inline void repeat(const Limits &limits, bool once, Index &sweeps, double &residual, Sweep sweep) {
-  constexpr double fall = 0.9;
-  constexpr int patience = 5;
-  double lowest = INFINITE;
-  int stalled = 0;
-  residual = INFINITE;
-  for (Index count = 0; count < limits.max_sweeps && residual > limits.tol; ++count) {
-    residual = sweep(stalled >= patience ? limits.damping : 0.0);
-    if (once) residual = 0.0;
-    stalled += residual > fall * lowest;
-    lowest = std::min(lowest, residual);
-    ++sweeps;
-  }
-}
+// The largest number of sweeps, the damping and the tolerance.
+using Limits = std::tuple<Index, double, double>;
+using Temperatures = std::tuple<double, double>;
 
 } // namespace latentstruct

@@ -28,7 +28,7 @@ def require(holds: bool, message: str) -> None:
 
 
 def objective_of(problem: Problem, training: Training, model: Any) -> Any:
-    """Return the objective that a model was trained on, made anew."""
+    """Return the objective that a model was trained on, made again."""
     batch = model.task_.prepare(problem.X, problem.Y)
     return model._objective(model.task_, batch, model._weights(batch.n_examples, training.sample_weight))
 
@@ -50,31 +50,34 @@ def check_reached(model: Any) -> None:
     require(bool(np.isfinite(model.coef_).all()), "weights are not finite")
     require(math.isfinite(model.objective_), f"the objective is {model.objective_}")
     if model.certified_:
-        room = PRECISION * max(abs(model.objective_), abs(model.lower_bound_)) + 1e-9
-        require(model.gap_ >= -room, f"the gap is {model.gap_:g} at the objective {model.objective_:g}")
-    require(len(model.history_) >= model.n_iter_, f"{len(model.history_)} iterations told, {model.n_iter_} counted")
+        allowance = PRECISION * max(abs(model.objective_), abs(model.lower_bound_)) + 1e-9
+        require(model.gap_ >= -allowance, f"the gap is {model.gap_:g} at the objective {model.objective_:g}")
+    require(
+        len(model.history_) >= model.n_iter_,
+        f"{len(model.history_)} iterations in the history, {model.n_iter_} counted",
+    )
     for before, after in zip(model.history_, model.history_[1:], strict=False):
         require(after.oracle_calls >= before.oracle_calls, f"oracle calls fall at iteration {after.iteration}")
         same_start = after.start == before.start and not (before.estimate or after.estimate)
-        room = PRECISION * abs(before.objective) + 1e-12
+        allowance = PRECISION * abs(before.objective) + 1e-12
         if same_start and goes_down(model):
             require(
-                after.objective <= before.objective + room,
+                after.objective <= before.objective + allowance,
                 f"the objective rises from {before.objective!r} to {after.objective!r} at iteration {after.iteration}",
             )
 
 
 def check_objective(problem: Problem, training: Training, model: Any, rng: np.random.Generator) -> None:
-    """Check the objective against one made anew, and the planes of its two sides at other weights."""
+    """Check the objective against one made again, and the planes of its two sides at other weights."""
     objective = objective_of(problem, training, model)
     w = model.coef_
     plus, minus = objective.plus.total(w), objective.minus.total(w)
     parts = (objective.regularizer.value(w), plus(w), -minus(w))
     exact = plus.exact and minus.exact
     if exact:
-        room = PRECISION * (sum(map(abs, parts)) + float(np.abs(plus.slope) @ np.abs(w))) + 1e-9
+        allowance = PRECISION * (sum(map(abs, parts)) + float(np.abs(plus.slope) @ np.abs(w))) + 1e-9
         require(
-            abs(sum(parts) - model.objective_) <= room,
+            abs(sum(parts) - model.objective_) <= allowance,
             f"objective_ is {model.objective_!r}, but that of coef_ is {sum(parts)!r}",
         )
     points = points_near(w, rng)
@@ -83,9 +86,10 @@ def check_objective(problem: Problem, training: Training, model: Any, rng: np.ra
     if model.certified_ and exact:
         for v in points:
             value = objective.value(v)
-            room = PRECISION * (abs(value) + sum(map(abs, parts))) + 1e-9
+            allowance = PRECISION * (abs(value) + sum(map(abs, parts))) + 1e-9
             require(
-                model.lower_bound_ <= value + room, f"the bound {model.lower_bound_!r} is above {value!r}, a value of w"
+                model.lower_bound_ <= value + allowance,
+                f"the bound {model.lower_bound_!r} is above {value!r}, a value of w",
             )
 
 
@@ -103,10 +107,10 @@ def check_planes(name: str, side: Any, w: Any, points: list[Any]) -> None:
         if not there.exact:
             continue
         heights = found.offsets + found.dot(v)
-        room = PRECISION * (np.abs(found.offsets) + abs(found.slopes()) @ np.abs(v) + np.abs(there.values)) + 1e-9
-        i = int(np.argmax(heights - there.values - room))
+        allowance = PRECISION * (np.abs(found.offsets) + abs(found.slopes()) @ np.abs(v) + np.abs(there.values)) + 1e-9
+        i = int(np.argmax(heights - there.values - allowance))
         require(
-            heights[i] <= there.values[i] + room[i],
+            heights[i] <= there.values[i] + allowance[i],
             f"the {name} plane of example {i} has height {heights[i]!r} at point {k}, above {there.values[i]!r}",
         )
 

@@ -52,8 +52,8 @@ def callback_stops(rng: np.random.Generator, problem: Problem, training: Trainin
     last = int(rng.integers(1, 8))
     seen: list[Any] = []
 
-    def stop(told: Any) -> bool:
-        seen.append(told)
+    def stop(reported: Any) -> bool:
+        seen.append(reported)
         return len(seen) >= last
 
     model = fit(problem, training, training.new(training.jobs[0]), callback=stop)
@@ -66,8 +66,8 @@ def callback_interrupts(rng: np.random.Generator, problem: Problem, training: Tr
     last = int(rng.integers(1, 8))
     seen: list[Any] = []
 
-    def press(told: Any) -> None:
-        seen.append(told)
+    def press(reported: Any) -> None:
+        seen.append(reported)
         if len(seen) == last:
             raise KeyboardInterrupt
 
@@ -111,13 +111,13 @@ def few_iterations(rng: np.random.Generator, problem: Problem, training: Trainin
 
 
 def faulty(task: Any, after: int) -> tuple[Any, Callable[[], int]]:
-    """Return a task whose answers fail once after so many of them, and how often it was asked."""
-    asked = [0]
+    """Return a task whose answers fail once after a number of calls, and the number of calls."""
+    requested = [0]
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:
         def answer(*args: Any, **options: Any) -> Any:
-            asked[0] += 1
-            if asked[0] == after:
+            requested[0] += 1
+            if requested[0] == after:
                 raise Broken("once")
             return method(*args, **options)
 
@@ -126,17 +126,17 @@ def faulty(task: Any, after: int) -> tuple[Any, Callable[[], int]]:
     kind = type(task)
     methods = {name: counted(getattr(kind, name)) for name in ("pool_batch",)}
     broken = type(kind.__name__, (kind,), {**methods, "__init__": kind.__init__, "__module__": kind.__module__})
-    return broken(**task.get_params(deep=False)) if hasattr(task, "get_params") else broken(), lambda: asked[0]
+    return broken(**task.get_params(deep=False)) if hasattr(task, "get_params") else broken(), lambda: requested[0]
 
 
 def oracle_raises(rng: np.random.Generator, problem: Problem, training: Training, folder: Path) -> Any:
     """Let an answer fail once: the error comes through, and the next training is as if it had not been."""
     after = int(rng.integers(1, 30))
-    task, asked = faulty(problem.task, after)
+    task, requested = faulty(problem.task, after)
     model = training.new(training.jobs[0], task=task)
     try:
         fit(problem, training, model)
-        require(asked() < after, "an error of the task was lost")
+        require(requested() < after, "an error of the task was lost")
     except Broken:
         require(not hasattr(model, "coef_"), "a training that failed left weights")
         fit(problem, training, model)
@@ -152,8 +152,8 @@ def resumes(rng: np.random.Generator, problem: Problem, training: Training, fold
     last = int(rng.integers(1, 8))
     seen: list[Any] = []
 
-    def cut(told: Any) -> None:
-        seen.append(told)
+    def cut(reported: Any) -> None:
+        seen.append(reported)
         if len(seen) == last:
             raise Broken("cut")
 

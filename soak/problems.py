@@ -215,7 +215,7 @@ def alignment(draw: Draw) -> Problem:
 
 
 def random_tree(draw: Draw, most: int) -> Tree:
-    """Return a tree over at most so many words."""
+    """Return a tree over a limited number of words."""
     if most <= 1 or draw.chance(0.25):
         return Tree(draw.one_of("N", "V"), (draw.one_of("dog", "cat", "runs", "sees", f"w{draw.whole(0, 99)}"),))
     children = tuple(random_tree(draw, most // 2) for _ in range(draw.whole(1, 3)))

@@ -39,7 +39,7 @@ COMPARES_LATENTS = ("Detection", "LatentMulticlass")
 
 @dataclass(frozen=True)
 class Training:
-    """An estimator for a problem, and what its `fit` is given besides."""
+    """An estimator for a problem, and further arguments of its `fit`."""
 
     model: Any
     sample_weight: Any

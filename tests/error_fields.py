@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from latentstruct.core.formatting import show
-from latentstruct.exceptions import Description, InputError
+from latentstruct.core.formatting import repr_short
+from latentstruct.exceptions import Description, FormatError, InputError
 
 
 @contextmanager
@@ -17,11 +17,18 @@ def raises(
     got: object = "",
     expected: str = "",
     hint: str = "",
+    line: int | None = None,
     error: type[InputError] = InputError,
 ) -> Iterator[pytest.ExceptionInfo[InputError]]:
-    """Expect an error about a parameter; texts must occur in its fields, any other `got` must be the value itself."""
+    """Expect an error about a parameter; texts must occur in its fields, any other `got` must be the value itself.
+
+    `line` is that of a `FormatError`.
+    """
     with pytest.raises(error) as caught:
         yield caught
+    if line is not None:
+        assert isinstance(caught.value, FormatError)
+        assert caught.value.line == line
     check_fields(caught.value, parameter, got=got, expected=expected, hint=hint)
 
 
@@ -32,7 +39,7 @@ def check_fields(
     assert error.expected, f"an error without fields: {error}"
     assert parameter in (None, error.parameter)
     if isinstance(got, str):
-        assert got in (error.got if isinstance(error.got, Description) else show(error.got))
+        assert got in (error.got if isinstance(error.got, Description) else repr_short(error.got))
     else:
         assert error.got == got
     assert expected in error.expected

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 SNAPSHOT = Path(__file__).with_name("api.txt")
-PACKAGES = ("latentstruct", "latentstruct.testing")
+PACKAGES = ("latentstruct", "latentstruct.testing", "latentstruct.torch")
 
 
 def parameters(value):

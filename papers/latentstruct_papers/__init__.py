@@ -1,4 +1,4 @@
-"""Published experiments, each run anew on data that can be had: `latentstruct reproduce` runs them by name."""
+"""Published experiments, each repeated on available data: `latentstruct reproduce` runs them by name."""
 
 import time
 from collections.abc import Callable

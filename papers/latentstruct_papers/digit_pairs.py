@@ -97,7 +97,7 @@ def describe_pairs(pairs: Sequence[DigitPair]) -> str:
 
 @contextmanager
 def limits_on_purpose() -> Iterator[None]:
-    """Keep quiet about limits of iterations or seconds that were met; experiments tell them."""
+    """Keep quiet about limits of iterations or seconds that were met; experiments report them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
@@ -172,13 +172,13 @@ def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def random_selection(n_classes: int, budget: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Return so many states of each class, drawn at random without repetition: bool (classes, states)."""
+    """Return some states of each class, drawn at random without repetition: bool (classes, states)."""
     order = rng.permuted(np.tile(np.arange(N_ANGLES), (n_classes, 1)), axis=1)
     return order < budget
 
 
 def strongest_selection(norms: NDArray[np.float64], budget: int) -> NDArray[np.bool_]:
-    """Return so many states of largest norm of each class: bool (classes, states).
+    """Return the states of largest norm of each class: bool (classes, states).
 
     States of norm 0 come last; they score 0 and need no features.
     """

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, InputError
 from latentstruct.persistence.atomic_files import output_errors, remove_left_over, replace_files
 from latentstruct.progress.display import make_table, plain, show_number, widen
@@ -52,7 +52,7 @@ class Table:
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, 1):
             if len(row) != len(self.columns):
-                got = Description(f"row {number} with {len(row)} cells in {show(self.title)}")
+                got = Description(f"row {number} with {len(row)} cells in {repr_short(self.title)}")
                 raise InputError("rows", got, f"rows of {len(self.columns)} cells, None if missing")
 
     def to_dict(self) -> dict[str, Any]:

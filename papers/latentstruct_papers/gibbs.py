@@ -77,7 +77,7 @@ class GibbsSampler:
                 task.width,
                 task.strands == 2,
                 rows,
-                self.grower.pseudo,
+                self.grower.pseudo_counts(counts),
                 rng.random(len(rows)),
                 starts,
                 strands,

@@ -120,7 +120,7 @@ def descend(pair: DigitPair, sparse: Sparse, iterations: int) -> Descended:
 
 
 def reached(model: Any, calls: int) -> float:
-    """Return the lowest objective a solver had reached after so many calls of the oracle; inf if none was told yet."""
+    """Return the lowest objective a solver had reached after a number of oracle calls; inf before the first."""
     return min((line.objective for line in model.history_ if line.oracle_calls <= calls), default=float("inf"))
 
 

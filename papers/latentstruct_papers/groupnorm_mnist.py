@@ -110,12 +110,10 @@ def follow_path(data: DigitPair, sizes: Sizes, steps: Steps) -> list[Outcome]:
     began = time.process_time()
     with limits_on_purpose():
         path = groupnorm_path(
-            task,
+            LatentSSVM(task, C=C / len(data.y), solver=_solver(sizes), random_state=0),
             data.X,
             data.y,
-            C / len(data.y),
             strengths=sizes.strengths,
-            solver=_solver(sizes),
             callback=lambda strength, model: steps.done(f"λ = {strength:g}: {int((model.states_ > 0).sum())} states"),
         )
     took = (time.process_time() - began) / len(sizes.strengths)

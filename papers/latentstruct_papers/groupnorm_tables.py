@@ -60,7 +60,7 @@ class Descended(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What a model costs if each digit may have so many angles: their number, and CPU seconds."""
+    """What a model costs if each digit may have a limited number of angles: their number, and CPU seconds."""
 
     pair: str
     budget: int

@@ -35,7 +35,7 @@ LATENT_TOL = 1e-2
 
 ESTIMATORS: dict[str, Any] = {
     MARGINAL: partial(MarginalSSVM, tol=LATENT_TOL),
-    # With so many weights a bundle of dense planes, to which the default solver turns in the end, takes too long.
+    # With this many weights a bundle of dense planes, to which the default solver turns in the end, takes too long.
     LATENT: partial(LatentSSVM, solver=CCCP(BlockAscent(max_iter=50), max_iter=30), tol=LATENT_TOL),
     HIDDEN: partial(HiddenCRF, tol=LATENT_TOL),
     PIECES_SVM: StructuralSVM,

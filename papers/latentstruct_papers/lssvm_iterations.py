@@ -15,8 +15,8 @@ from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP
 from latentstruct.tasks import Coreference, Motif, PrecisionAtK
+from latentstruct.tasks.motif.background import match_negatives
 from latentstruct_papers.findings import Findings, Table
-from latentstruct_papers.motif_data import match_negatives
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,13 +17,14 @@ from sklearn.svm import LinearSVC
 from latentstruct.datasets import YeastArs, load_uci_promoters, load_yeast_ars
 from latentstruct.estimators import LatentSSVM
 from latentstruct.progress.eta import Steps
+from latentstruct.tasks.motif.background import gc_content, match_negatives
 from latentstruct.tasks.motif.sites import consensus, find_sites, reverse_complement, site_matrix
 from latentstruct.tasks.motif.starts import letters_of
 from latentstruct.tasks.motif.task import Motif
 from latentstruct.viz.plots import plot_logo
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.gibbs import GibbsSampler
-from latentstruct_papers.motif_data import fold_groups, gc_content, match_negatives, related_groups
+from latentstruct_papers.motif_data import fold_groups, related_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

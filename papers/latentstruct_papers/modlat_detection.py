@@ -181,8 +181,8 @@ def measure_split(
                     found += [one._replace(loss="zero_one") for one in both]
                 scores = ", ".join(f"{key} {100 * value:.1f}" for key, value in both[0].scores.items())
                 seconds = sum(one.seconds for one in both)
-                told = method if method == BLIND else f"{method}, {shown} loss"
-                say(f"{place}, {told}: test {scores}; {seconds:.1f} s")
+                reported = method if method == BLIND else f"{method}, {shown} loss"
+                say(f"{place}, {reported}: test {scores}; {seconds:.1f} s")
     return found
 
 

@@ -282,7 +282,7 @@ def _case_plot(photographs: Photographs, trial: Trial, cases: Sequence[int], tit
 
 
 def montage(pictures: Sequence[NDArray[np.uint8]], n_columns: int, gap: int = 6) -> NDArray[np.uint8]:
-    """Return pictures side by side in rows, on white; each has the room of the largest."""
+    """Return pictures side by side in rows, on white; each has the size of the largest."""
     height, width = (max(picture.shape[axis] for picture in pictures) + gap for axis in (0, 1))
     n_rows = -(-len(pictures) // n_columns)
     sheet = np.full((n_rows * height, n_columns * width, 3), 255, dtype=np.uint8)

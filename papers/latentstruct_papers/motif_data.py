@@ -1,87 +1,11 @@
-"""Fair comparisons on DNA: negatives cut to look like positives, and folds that keep related sequences together."""
+"""Fair comparisons on DNA: folds that keep related sequences together."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.exceptions import Description, InputError
-
-__all__ = ["Matched", "fold_groups", "gc_content", "match_negatives", "related_groups"]
-
-
-def gc_content(sequence: str) -> float:
-    """Return the share of G and C among the known letters of a sequence."""
-    upper = sequence.upper()
-    strong = upper.count("G") + upper.count("C")
-    known = strong + upper.count("A") + upper.count("T")
-    return strong / known if known else 0.0
-
-
-class Matched(NamedTuple):
-    """Negatives cut from a pool: their letters, and the numbers of the pool's sequences they were cut from."""
-
-    sequences: list[str]
-    sources: list[int]
-
-
-def match_negatives(
-    positives: Sequence[str], pool: Sequence[str], match_gc: bool, rng: np.random.Generator, tried: int = 50
-) -> Matched:
-    """Cut one negative for each positive from a pool of sequences, no sequence used twice.
-
-    Parameters
-    ----------
-    positives : list of str
-        The sequences to be like. One longer than all of the pool gets a negative as long as the longest left.
-    pool : list of str
-        The sequences to cut from.
-    match_gc : bool
-        Whether the G and C content is to be alike too: of all places in `tried` random sequences of the pool the one
-        nearest in G and C content is taken; otherwise the place is random.
-    rng : numpy.random.Generator
-        Source of the choices.
-    tried : int, default=50
-        Sequences of the pool looked at for one positive.
-
-    Returns
-    -------
-    Matched
-        Negatives in the order of the positives.
-    """
-    if len(pool) < len(positives):
-        raise InputError(
-            "pool", Description(f"{len(pool)} sequences"), f"at least {len(positives)} sequences, one per positive"
-        )
-    lengths = np.array([len(sequence) for sequence in pool])
-    free = np.ones(len(pool), dtype=bool)
-    sequences, sources = [""] * len(positives), [0] * len(positives)
-    # The longest first, while there are long sequences left for them.
-    for i in sorted(range(len(positives)), key=lambda i: -len(positives[i])):
-        size = min(len(positives[i]), int(lengths[free].max()))
-        candidates = np.flatnonzero(free & (lengths >= size))
-        chosen = rng.permutation(candidates)[: tried if match_gc else 1]
-        if match_gc:
-            source, start = _nearest_gc(pool, chosen, size, gc_content(positives[i]))
-        else:
-            source = int(chosen[0])
-            start = int(rng.integers(0, lengths[source] - size + 1))
-        free[source] = False
-        sequences[i], sources[i] = pool[source][start : start + size], source
-    return Matched(sequences, sources)
-
-
-def _nearest_gc(pool: Sequence[str], chosen: NDArray[np.int64], size: int, wanted: float) -> tuple[int, int]:
-    """Return the sequence and the start of the part whose G and C content is nearest to what is wanted."""
-    best = (np.inf, 0, 0)
-    for source in chosen.tolist():
-        strong = np.isin(np.frombuffer(pool[source].upper().encode("ascii"), dtype=np.uint8), list(b"GC"))
-        sums = np.concatenate([[0], np.cumsum(strong)])
-        away = np.abs((sums[size:] - sums[:-size]) / size - wanted)
-        start = int(away.argmin())
-        best = min(best, (float(away[start]), source, start))
-    return best[1], best[2]
+__all__ = ["fold_groups", "related_groups"]
 
 
 def related_groups(sequences: Sequence[str], shared: int = 20) -> NDArray[np.int64]:

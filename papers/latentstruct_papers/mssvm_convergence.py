@@ -46,7 +46,7 @@ class Trace:
     lowest: Vector
 
     def at(self, passes: float) -> float:
-        """Return the lowest objective after at most so many passes."""
+        """Return the lowest objective after a number of passes."""
         return float(self.lowest[np.searchsorted(self.passes, passes, side="right") - 1])
 
 
@@ -90,7 +90,7 @@ def trace_steps(values: Vector) -> Trace:
 
 
 def trace_default(model: Model, field: HiddenField, passes: int, seed: int) -> Trace:
-    """Return the trace of the estimator's own solver, ended after so many passes over the data.
+    """Return the trace of the estimator's own solver, stopped after a number of passes over the data.
 
     While the outputs are pooled softly the soft objective is recorded, which is above the true one.
     """

@@ -46,7 +46,7 @@ N_FOLDS = 2
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 DEFAULT_STRENGTH = 1.0
 HELD_OUT = 4
-"""One photograph in so many of the training fold chooses C."""
+"""Every this many photographs of the training fold, one is used to choose C."""
 MAX_ITER, MAX_ITERATIONS, MAX_ENTRIES = 15, 20, 2**12
 
 FIRST_STEP = 4.0
@@ -97,7 +97,7 @@ def choose_photographs(data: Msrc, n_each: int | None) -> tuple[Photographs, NDA
     """Return the photographs with patches of the five classes, counts of all classes, and how many were looked at.
 
     Counts have the shape (n_classes, 2): patches of each class, void first, and photographs that have some. `n_each`
-    takes only so many photographs of each series.
+    takes a limited number of photographs of each series.
     """
     numbers = [data.classes.index(name) - 1 for name in FIVE]
     renamed = np.full(len(data.classes), -1)
@@ -179,7 +179,7 @@ class _OnGraphs:
         start = single_patch_weights(task, X, Y, self.C)
         self.model = self.kind(task, C=self.C, solver=patch_solver(self.C, X, MAX_ITER))
         with warnings.catch_warnings():
-            # The iterations are limited on purpose; how many there were is told.
+            # The iterations are limited on purpose; the table has their number.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.model.fit(X, Y, coef_init=start)
         self.n_iter_, self.objective_ = self.model.n_iter_, self.model.objective_

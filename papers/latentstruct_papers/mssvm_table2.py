@@ -172,7 +172,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             f"SGD takes {DESCENT_ITERATIONS} steps of the paper's rates (0.02, for LSSVM 0.001; HCRF as MSSVM, ours) "
             "and keeps the weights of "
             "the lowest objective; CCCP keeps its planes and solves its convex problems to a gap, not by descent.",
-            "Default is what the estimators use when nothing is asked: L-BFGS at falling output temperature for MSSVM, "
+            "Default is what the estimators use by default: L-BFGS at falling output temperature for MSSVM, "
             "L-BFGS for HCRF, CCCP for LSSVM.",
         ]
         + (["Quick: few trials, and a grid of 4 × 4 outputs and hidden nodes."] if quick else []),

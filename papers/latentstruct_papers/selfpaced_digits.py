@@ -216,8 +216,8 @@ def run(
             ]
             trained += both[0] + both[1]
             shown = (f"objective {_mean(s, 'objective'):.4g}, {_mean(s, 'seconds'):.1f} s" for s in both)
-            told = "; ".join(f"{n} {line}" for n, line in zip(SOLVERS, shown, strict=True))
-            steps.done(f"{pair.name}, C = {C:g}: {told}")
+            reported = "; ".join(f"{n} {line}" for n, line in zip(SOLVERS, shown, strict=True))
+            steps.done(f"{pair.name}, C = {C:g}: {reported}")
     results = Comparison(trained)
     return Findings(
         name="selfpaced-digits",
@@ -247,5 +247,5 @@ def _differences(sizes: Sizes) -> list[str]:
         "Self-paced learning begins with half of the examples that have a loss and lets the limit grow by 1.3 in each "
         "iteration; its last iteration is CCCP with all examples, so that both minimize the same objective.",
         "Both stop when an iteration lowers the objective by less than 0.1 %; a training may take "
-        f"{sizes.seconds:g} s, and how many met that limit is told.",
+        f"{sizes.seconds:g} s, and the number that met the limit is reported.",
     ]

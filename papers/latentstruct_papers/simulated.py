@@ -120,7 +120,7 @@ def make_hidden_field(
 
     Outputs y and hidden nodes h alternate along a chain, y first, or like the squares of a chessboard on a grid with
     four neighbors; each node has an input x of its own. No two outputs and no two hidden nodes are linked. All
-    weights are drawn from normal distributions, for each node and each edge anew.
+    weights are drawn from normal distributions, independently for each node and edge.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def cell_features(grid: Any) -> NDArray[np.float64]:
 
 
 def make_graph(grid: Any, edge_features: bool) -> GraphInput:
-    """Return a grid with 4 neighbors; edges have a type by direction and, if asked, the features of both ends."""
+    """Return a grid with 4 neighbors; edges have a type by direction and, on request, the features of both ends."""
     cells = cell_features(grid)
     edges, directions = grid_edges(*np.asarray(grid).shape[:2])
     ends = np.hstack([cells[edges[:, 0]], cells[edges[:, 1]]]) if edge_features else None
@@ -85,7 +85,7 @@ def _graph_model(name: str, edge_features: bool) -> Model:
 
     def fit(model: Any, X: Grids, Y: Grids) -> Any:
         with warnings.catch_warnings():
-            # The iterations are limited on purpose; how many there were is told.
+            # The iterations are limited on purpose; the table has their number.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(graphs(X), [y.ravel() for y in Y])
 

@@ -233,7 +233,7 @@ class Study:
 
     @staticmethod
     def _at_edge(chosen: Setting, settings: list[Setting]) -> bool:
-        """Tell whether a further strength, or a larger cost factor, might have been better."""
+        """Return whether a further strength, or a larger cost factor, might have been better."""
         strengths = [setting[0] for setting in settings]
         largest = max(setting[-1] for setting in settings)
         return chosen[0] in (min(strengths), max(strengths)) or chosen[-1] == largest
@@ -332,12 +332,12 @@ def choice_table(results: Results, study: Study) -> Table:
             found = [m for m in results.measured if (m.method, m.measure) == (method, measure)]
             middle = float(np.median([m.setting[0] for m in found]))
             rows.append([method, shown, middle, sum(m.at_edge for m in found), len(found)])
-    told = "; ".join(
+    reported = "; ".join(
         f"{method}: {study.n_unconverged[method]} of {study.n_trained[method]} trainings stopped early"
         for method in METHODS
     )
     columns = ["method", "measure", "median C", "at an end of a grid", "problems"]
-    return Table("Chosen strengths", columns, rows, f"{_CHOICE_NOTE} {told}.")
+    return Table("Chosen strengths", columns, rows, f"{_CHOICE_NOTE} {reported}.")
 
 
 def gain_plot(results: Results) -> "Callable[[Axes], None]":
@@ -386,8 +386,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     for problem in problems:
         found = list(study.run(problem))
         measured += found
-        told = ", ".join(f"{m.method} {MEASURES[m.measure]} {100 * m.test:.2f}" for m in found)
-        steps.done(f"{problem.group} {problem.name}, {found[0].n_positive} positives: {told}")
+        reported = ", ".join(f"{m.method} {MEASURES[m.measure]} {100 * m.test:.2f}" for m in found)
+        steps.done(f"{problem.group} {problem.name}, {found[0].n_positive} positives: {reported}")
     results = Results(measured)
     counts = ", ".join(f"{sum(p.group == group for p in problems)} of {group}" for group in results.groups)
     return Findings(

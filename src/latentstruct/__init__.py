@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from latentstruct.data.sharded import ShardedData
     from latentstruct.data.trees import Tree
     from latentstruct.estimators import *  # noqa: F403
+    from latentstruct.estimators.folds import AutoC, FoldScores, assign_folds
     from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
     from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
     from latentstruct.tasks import *  # noqa: F403
 
 __version__ = "0.1.0"
+INPUTS = (
+    "CandidateDocuments",
+    "DetectionInput",
+    "GapCosts",
+    "GraphInput",
+    "ProgramInput",
+    "ProgramOutput",
+    "grid_graph",
+)
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -42,6 +52,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "data.sharded": ("ShardedData",),
         "data.trees": ("Tree",),
         "estimators": estimators.__all__,
+        "estimators.folds": ("AutoC", "FoldScores", "assign_folds"),
         "estimators.paths": ("GroupNormPath", "groupnorm_path"),
         "estimators.regularization": ("RegularizationPath", "regularization_path"),
         "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
@@ -54,6 +65,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "persistence.checkpoints": ("Checkpoint",),
         "persistence.models": ("load",),
         "solvers": solvers.__all__,
-        "tasks": (*tasks.__all__, "CandidateDocuments", "DetectionInput", "GapCosts", "GraphInput", "grid_graph"),
+        "tasks": (*tasks.__all__, *INPUTS),
     },
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from os import PathLike, fspath
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 
 _LONGEST, _END = 4000, 800
 """Most characters of a message, and how many of these are its last ones, where the hint is."""
@@ -121,7 +121,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def _shown(got: object) -> str:
-    return str(got) if isinstance(got, Description) else show(got)
+    return str(got) if isinstance(got, Description) else repr_short(got)
 
 
 def _with_hint(text: str, hint: str | None) -> str:

@@ -93,11 +93,11 @@ def test_help_is_answered_without_heavy_imports():
     )
     trainings = [["train", name, "--help"] for name in KINDS]
     others = [[name, "--help"] for name in ("predict", "evaluate", "info", "reproduce", "demo")]
-    asked = [["--help"], ["--version"], ["reproduce", "--list"], *trainings, *others]
-    args = [sys.executable, "-c", code, json.dumps(asked)]
+    requested = [["--help"], ["--version"], ["reproduce", "--list"], *trainings, *others]
+    args = [sys.executable, "-c", code, json.dumps(requested)]
     shown = subprocess.run(args, capture_output=True, text=True, check=True).stdout.splitlines()
     assert shown[-1] == "[]"
-    assert sum("Usage: latentstruct" in line for line in shown) == len(asked) - 2
+    assert sum("Usage: latentstruct" in line for line in shown) == len(requested) - 2
 
 
 def test_version():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import FormatError
 from latentstruct.features.pairs import pair_features
 from latentstruct.io.groups import read_groups, write_groups
 
@@ -67,7 +68,7 @@ def test_tables_there_and_back(tmp_path):
     assert groups.clusters is None
     write_groups(tmp_path / "out.csv", groups, [[0, 1], ["z"]])
     assert (tmp_path / "out.csv").read_text() == 'group,cluster\n"a, ""b""",0\nc,z\n"a, ""b""",1\n'
-    with pytest.raises(InputError, match=r"`clusters` must be \[2, 1\] labels, one per item"):
+    with raises("clusters", got="[1, 1] labels", expected="[2, 1] labels, one per item"):
         write_groups(tmp_path / "out.csv", groups, [[0], ["z"]])
 
 

@@ -50,9 +50,15 @@ def test_from_training_to_evaluation(name, latent, data, tmp_path):
     scores = json.loads(run("evaluate", out, test, "--json").stdout)
     assert scores["conll_f1"] == result["valid"]["conll_f1"] == 1.0
     assert (scores["pair_loss"], scores["n_examples"], scores["n_mentions"]) == (0.0, 4, 40)
-    assert all(scores[measure]["f1"] == 1.0 for measure in ("muc", "b_cubed", "ceaf_entity", "ceaf_mention"))
+    assert all(scores[measure]["f1"] == 1.0 for measure in ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "lea"))
+    # A name is one person, so that heads suffice; "old Anna" is not written as "Anna" is.
+    assert (
+        scores["baselines"]["same head"] == 1.0 > scores["baselines"]["same words"] > scores["baselines"]["singletons"]
+    )
     text = run("evaluate", out, test).stdout
-    assert all(measure in text for measure in ("MUC", "B³", "CEAF-e", "CEAF-m", "pair loss", "CoNLL F1"))
+    assert all(
+        measure in text for measure in ("MUC", "B³", "CEAF-e", "CEAF-m", "LEA", "same head", "pair loss", "CoNLL F1")
+    )
     known = json.loads(run("info", out, "--json", "--top", 3).stdout)
     assert known["penalty"] == (1.0 if latent else None)
     assert len(known["weights"]) == 3

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.kinds.detect.command import choose_cache
 from latentstruct.cli.registry import KINDS
@@ -304,8 +305,8 @@ def test_features_are_kept_where_asked(data, tmp_path, monkeypatch):
 
 
 def test_place_of_the_cache(monkeypatch, tmp_path):
-    for told in ("relative", ""):
-        monkeypatch.setenv("XDG_CACHE_HOME", told)
+    for reported in ("relative", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", reported)
         monkeypatch.setenv("HOME", str(tmp_path))
         assert choose_cache(None, no_cache=False) == tmp_path / ".cache" / "latentstruct" / "boxes"
     assert choose_cache(None, no_cache=True) is None
@@ -456,10 +457,10 @@ def test_labels_that_may_be_misspelt_are_told_of(wrong, data, tmp_path):
     rows[1][1] = wrong
     labels = write_table(tmp_path / "l.csv", rows)
     options = [option for option in OPTIONS if option != "--quiet"]
-    told = run("train", "detect", data[0], labels, "-o", tmp_path / "m", *options, "--max-iter", 1).stderr
-    assert f"of 3 labels: {wrong} 1, diamond 7, cross 8" in told
-    assert told.count("misspelled?") == 1
-    assert f"the label '{wrong}' for 1 image and 'diamond' for 7" in told
+    reported = run("train", "detect", data[0], labels, "-o", tmp_path / "m", *options, "--max-iter", 1).stderr
+    assert f"of 3 labels: {wrong} 1, diamond 7, cross 8" in reported
+    assert reported.count("misspelled?") == 1
+    assert f"the label '{wrong}' for 1 image and 'diamond' for 7" in reported
     result = run("train", "detect", *data, "-o", tmp_path / "m", *OPTIONS, "--max-iter", 1)
     assert "misspelled" not in result.stderr
 
@@ -597,9 +598,9 @@ def test_colors_and_captions():
 
 def test_pictures_of_what_cannot_be_drawn():
     image = np.zeros((10, 10, 3), np.uint8)
-    with pytest.raises(InputError, match="`image` must be uint8"):
+    with raises("image", got="float64 of shape (10, 10, 3)", expected="uint8 of shape (height, width, 3)"):
         draw_boxes(image.astype(float), [[0, 0, 5, 5]])
-    with pytest.raises(InputError, match="captions"):
+    with raises("captions", got="2 captions", expected="a sequence of 1 captions"):
         draw_boxes(image, [[0, 0, 5, 5]], ["a", "b"])
 
 

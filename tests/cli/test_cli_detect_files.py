@@ -44,7 +44,7 @@ def some_of(images, folder, *numbers):
 
 @contextmanager
 def interrupted_after(n, monkeypatch):
-    """Let Ctrl-C come when so many pictures are drawn."""
+    """Send Ctrl-C when a number of pictures are drawn."""
     drawn, draw = [], detect.draw_finding
 
     def drawing(*args):
@@ -214,7 +214,7 @@ def test_several_images_of_other_types(data, model, tmp_path):
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["detect", "segment", "rank", "coreference"])
 def test_numbers_are_checked_before_anything_is_read(kind, options, tmp_path):
-    # What is to be read is not there, which would be told otherwise.
+    # What is to be read is missing, which would give another error.
     files = [tmp_path / "none", *{"detect": ["none"], "segment": ["none"]}.get(kind, [])]
     message = fail("train", kind, *files, "-o", tmp_path / "model", *options)
     assert f"{options[0]} must be a" in message

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import FormatError
 from latentstruct.io.diversity import read_diversity, split_words, write_choices
 
 TOPICS = ("space", "medicine", "farming", "toys")
@@ -82,7 +83,7 @@ def test_words_and_names(tmp_path):
     assert (second.query, second.titles, second.subtopics) == (7, [[], ["a", "b"]], [[1, "a"], []])
     write_choices(tmp_path / "out.jsonl", [first, second], [np.array([1, 0]), [0]])
     assert (tmp_path / "out.jsonl").read_text() == '{"query":2,"chosen":["b",0]}\n{"query":7,"chosen":[0]}\n'
-    with pytest.raises(InputError, match="`choices` must be 2 choices, one per query"):
+    with raises("choices", got="1 choices", expected="2 choices, one per query"):
         write_choices(tmp_path / "out.jsonl", [first, second], [[0]])
 
 
@@ -119,7 +120,7 @@ def test_bad_files(text, message, tmp_path):
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "queries.jsonl"
     path.write_bytes(b'{"documents": [{"text": "\xff"}]}')
-    with pytest.raises(FormatError, match="line 1: expected UTF-8 text"):
+    with raises(expected="UTF-8 text", line=1, error=FormatError):
         read_diversity(path)
 
 

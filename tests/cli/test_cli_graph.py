@@ -113,10 +113,10 @@ def test_texts_for_people(train, tmp_path):
     assert "read 30 graphs, 180 nodes and 150 edges" in shown.stderr
     assert "valid accuracy" in shown.stdout
     assert "with known labels" in run("evaluate", out, test).stdout
-    told = run("info", out).stdout
-    assert "seen=cat" in told
-    assert "edge (node – node)" in told
-    assert "cat, dog, owl" in told
+    reported = run("info", out).stdout
+    assert "seen=cat" in reported
+    assert "edge (node – node)" in reported
+    assert "cat, dog, owl" in reported
 
 
 def test_predictions_are_those_of_the_model(train, tmp_path):
@@ -161,9 +161,9 @@ def test_weights_of_each_node_and_edge(tmp_path, train):
     run("train", "graph", train, "--unshared", "-o", own, "--quiet")
     sizes = [json.loads(run("info", one, "--json").stdout)["n_weights"] for one in (shared, own)]
     assert sizes == [5 * 3 + 9, 6 * 5 * 3 + 5 * 9]
-    told = json.loads(run("info", own, "--json").stdout)
-    assert told["weights"][0]["type"].startswith("node ")
-    assert told["edge_weights"][0]["type"].startswith("node ")
+    reported = json.loads(run("info", own, "--json").stdout)
+    assert reported["weights"][0]["type"].startswith("node ")
+    assert reported["edge_weights"][0]["type"].startswith("node ")
     short = write_data(tmp_path / "short.jsonl", 2, size=4)
     assert f"{short}, graph 0: " in fail("predict", own, short)
 

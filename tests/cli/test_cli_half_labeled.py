@@ -123,9 +123,9 @@ def test_runs_are_the_known_tokens_in_order(Y):
 
 def test_confidence_of_each_label(tagger, whole, tmp_path):
     plain = [line.split() for line in run("predict", tagger, whole).stdout.splitlines()]
-    told = [line.split() for line in run("predict", tagger, whole, "--confidence").stdout.splitlines()]
-    assert [row[:-1] for row in told] == plain
-    values = [float(row[-1]) for row in told if row]
+    reported = [line.split() for line in run("predict", tagger, whole, "--confidence").stdout.splitlines()]
+    assert [row[:-1] for row in reported] == plain
+    values = [float(row[-1]) for row in reported if row]
     assert all(0 < value <= 1 for value in values)
     assert len(set(values)) > 1
     assert "--skip-bad must be left out for a" in fail("predict", tagger, whole, "--confidence", "--skip-bad")
@@ -161,9 +161,9 @@ def test_other_marks_and_missing_columns_are_answered(tagger, whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("gap", "told"), [(0.5, "0.5 (certified)"), (3.3, "3.3 (too large to prove anything)"), (float("nan"), "–")]
+    ("gap", "reported"), [(0.5, "0.5 (certified)"), (3.3, "3.3 (too large to prove anything)"), (float("nan"), "–")]
 )
-def test_a_gap_that_proves_nothing(gap, told):
+def test_a_gap_that_proves_nothing(gap, reported):
     result = {
         "relative_gap": gap,
         "certified": True,
@@ -175,7 +175,7 @@ def test_a_gap_that_proves_nothing(gap, told):
         "stop_reason": "max_iter",
         "iterations": 1,
     }
-    assert dict(fit_facts(result))["relative gap"] == told
+    assert dict(fit_facts(result))["relative gap"] == reported
 
 
 def test_sentences_without_a_known_label_are_not_called_right(tmp_path):

@@ -97,9 +97,9 @@ def write_problem(folder, model, samples, query):
 @given(problems())
 def test_answers_are_those_of_enumeration(folder, task, problem):
     model, samples, query = problem
-    asked = ["--query", folder / "model.uai.query"] if task == "MMAP" else []
+    requested = ["--query", folder / "model.uai.query"] if task == "MMAP" else []
     files = write_problem(folder, model, samples, query)
-    run("infer", *files, "--task", task, *asked, "--exact", "-o", folder / "out")
+    run("infer", *files, "--task", task, *requested, "--exact", "-o", folder / "out")
     solutions = read_uai_solutions(folder / "out")
     assert solutions.task == task
     for answer, observed in zip(solutions.answers, samples, strict=True):
@@ -118,10 +118,10 @@ def test_known_answers(model, tmp_path):
     for name in ("MAP", "map"):
         assert run("infer", model, "--task", name).stdout == "MAP\n3 0 1 2\n"
     (tmp_path / "query").write_text("1 1")
-    asked = ("--task", "MMAP", "--query", tmp_path / "query")
-    assert run("infer", model, *asked).stdout == "MMAP\n1 1 0\n"
+    requested = ("--task", "MMAP", "--query", tmp_path / "query")
+    assert run("infer", model, *requested).stdout == "MMAP\n1 1 0\n"
     (tmp_path / "evid").write_text("1 2 2")
-    assert run("infer", model, *asked, "--evidence", tmp_path / "evid").stdout == "MMAP\n1 1 1\n"
+    assert run("infer", model, *requested, "--evidence", tmp_path / "evid").stdout == "MMAP\n1 1 1\n"
     assert run("infer", "-", "--task", "MAP", stdin=model.read_text()).stdout == "MAP\n3 0 1 2\n"
 
 
@@ -176,7 +176,7 @@ def test_json_has_what_the_format_has_not(model, tmp_path):
 
 
 def write_grid(path, n, columns=None, seed=0, strength=0.5, card=2):
-    """Write a grid of n × n variables, or of so many columns, with random couplings; return its model."""
+    """Write a grid of n × n variables, or of another number of columns, with random couplings; return its model."""
     rng = np.random.default_rng(seed)
     number = np.arange(n * (columns or n)).reshape(n, -1)
     across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])
@@ -239,8 +239,8 @@ def test_estimates_reach_what_they_say(tmp_path):
     model = write_grid(path, 4, strength=0.5)
     (tmp_path / "query").write_text("3 0 5 10")
     states, scores = listed(model, {})
-    for task, asked in (("MAP", ()), ("MMAP", ("--query", tmp_path / "query"))):
-        found = json.loads(run("infer", path, "--task", task, *asked, "--max-entries", 8, "--json").stdout)
+    for task, requested in (("MAP", ()), ("MMAP", ("--query", tmp_path / "query"))):
+        found = json.loads(run("infer", path, "--task", task, *requested, "--max-entries", 8, "--json").stdout)
         answer = found["answers"][0]
         if task == "MAP":
             reached = scores[(states == answer["solution"]).all(axis=1)].item()

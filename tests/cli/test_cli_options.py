@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from command import fail, run
+from error_fields import raises
 from latentstruct.cli import kinds
 from latentstruct.cli.commands import train_commands
 from latentstruct.cli.common import reported_errors, say_warnings
@@ -38,7 +39,7 @@ def test_standard_input_is_refused_where_it_is_given_twice(kind, tmp_path):
 
 
 def test_evaluation_reads_standard_input_once():
-    with pytest.raises(InputError, match="can be read only once"):
+    with raises("negative", got="'-'", expected="a file"):
         HeldOut(positive="-", negative="-").check(KINDS["motif"])
     HeldOut(positive="-", negative="some.fa").check(KINDS["motif"])
 

@@ -138,10 +138,10 @@ def test_tags_spelled_like_constituents_are_told_from_them():
 
 
 def test_sentences_from_standard_input(model):
-    told = run("predict", model, "-", stdin="the dog saw a cat .\n\na ( fed the zebra .\n").stdout.splitlines()
-    assert len(told) == 2
-    assert "-LRB-" in told[1]
-    assert "zebra" in told[1]
+    reported = run("predict", model, "-", stdin="the dog saw a cat .\n\na ( fed the zebra .\n").stdout.splitlines()
+    assert len(reported) == 2
+    assert "-LRB-" in reported[1]
+    assert "zebra" in reported[1]
 
 
 def test_sentences_that_no_rule_derives(model, tmp_path):
@@ -221,13 +221,13 @@ def test_large_charts_are_told_in_one_line(model, test, tmp_path, monkeypatch):
     monkeypatch.setattr("latentstruct.estimators.predicting.DECODED_TOGETHER", 4)
     sizes = {len(words(tree)) for tree in read_trees(test)}
     for args in (("predict", model, test), ("evaluate", model, test)):
-        told = run(*args).stderr.splitlines()
-        # Sentences are parsed in blocks; a size is told once.
-        assert len(told) == len(set(told)) <= len(sizes)
-        assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(told)
-        assert all(line.startswith("warning: The chart of a sentence of ") for line in told)
-    told = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-iter", 200).stderr.splitlines()
-    assert sum(line.startswith("warning: The chart of a sentence of ") for line in told) == 1
+        reported = run(*args).stderr.splitlines()
+        # Sentences are parsed in blocks; a size is reported once.
+        assert len(reported) == len(set(reported)) <= len(sizes)
+        assert f"a sentence of {max(sizes)} words takes 0.0 GiB" in "\n".join(reported)
+        assert all(line.startswith("warning: The chart of a sentence of ") for line in reported)
+    reported = run("train", "parse", test, "-o", tmp_path / "model", "--quiet", "--max-iter", 200).stderr.splitlines()
+    assert sum(line.startswith("warning: The chart of a sentence of ") for line in reported) == 1
 
 
 def copied(model, folder, change):

@@ -149,9 +149,9 @@ def test_damaged_record(field, value, model, train):
 def test_weights_that_stay_zero_are_told(tmp_path):
     data = tmp_path / "same.txt"
     data.write_text("".join(f"{grade} qid:{query} 1:1\n" for query in range(3) for grade in (1, 0, 0)))
-    told = run("train", "rank", data, "--k", 1, "-o", tmp_path / "model", "--quiet").stderr
-    assert told.startswith("warning: training ended at w = 0")
-    assert told.endswith("or a larger C\n")
+    reported = run("train", "rank", data, "--k", 1, "-o", tmp_path / "model", "--quiet").stderr
+    assert reported.startswith("warning: training ended at w = 0")
+    assert reported.endswith("or a larger C\n")
 
 
 def test_interrupted_training_is_saved(tmp_path):

@@ -56,8 +56,8 @@ def test_a_training_goes_on_from_its_checkpoint(words, tmp_path):
     checkpoint = ["--checkpoint", tmp_path / "run.ckpt", "--checkpoint-every", "0"]
     run(*common, "-o", tmp_path / "half", "-q", "--max-iter", "2", *checkpoint)
     assert not np.array_equal(weights(tmp_path / "half"), weights(tmp_path / "whole"))
-    told = run(*common, "-o", tmp_path / "rest", *checkpoint).stderr
-    assert f"resuming from {tmp_path / 'run.ckpt'}" in " ".join(told.split())
+    reported = run(*common, "-o", tmp_path / "rest", *checkpoint).stderr
+    assert f"resuming from {tmp_path / 'run.ckpt'}" in " ".join(reported.split())
     assert np.array_equal(weights(tmp_path / "rest"), weights(tmp_path / "whole"))
     refused = fail(*common, "-o", tmp_path / "other", "-q", "-C", "2", *checkpoint)
     assert "run.ckpt" in refused

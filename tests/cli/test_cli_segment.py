@@ -89,7 +89,7 @@ def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
     from latentstruct.features.images import PatchFeatures
 
     run("predict", model, test_data[0], "-o", tmp_path / "out")
-    features = PatchFeatures().restore(json.loads((model / "model.json").read_text())["extra"]["features"])
+    features = PatchFeatures.from_state(json.loads((model / "model.json").read_text())["extra"]["features"])
     files = ImageFiles(test_data[0])
     pictures = [files.image(name) for name in files]
     predicted = load(model).predict(make_graphs(features.transform(pictures)))
@@ -346,6 +346,6 @@ def test_features_of_another_model(model, test_data, tmp_path):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     content = json.loads((tmp_path / "model.json").read_text())
     files = ImageFiles(test_data[0])
-    content["extra"]["features"] = PatchFeatures(16, 8, 5).fit([files.image(name) for name in files]).state()
+    content["extra"]["features"] = PatchFeatures(16, 8, 5).fit([files.image(name) for name in files]).to_state()
     (tmp_path / "model.json").write_text(json.dumps(content))
     assert "its features do not belong to its weights" in fail("evaluate", tmp_path, *test_data)

@@ -35,10 +35,15 @@ def train(data, out, *options):
 
 @pytest.mark.parametrize(("model", "estimator"), [("crf", "CRF"), ("svm", "StructuralSVM")])
 def test_spans_that_are_all_known_are_found(data, tmp_path, model, estimator):
-    told = train(data, tmp_path / "model", "--model", model, "--valid", data)
-    assert (told["estimator"], told["n_examples"], told["n_spans"], told["n_labels"]) == (estimator, 12, 24, 2)
-    assert told["valid"]["f1"] == 1.0
-    assert set(told["valid"]["by_label"]) == {"LOC", "PER"}
+    reported = train(data, tmp_path / "model", "--model", model, "--valid", data)
+    assert (reported["estimator"], reported["n_examples"], reported["n_spans"], reported["n_labels"]) == (
+        estimator,
+        12,
+        24,
+        2,
+    )
+    assert reported["valid"]["f1"] == 1.0
+    assert set(reported["valid"]["by_label"]) == {"LOC", "PER"}
     plain = write(tmp_path / "plain.jsonl", [{"tokens": sentence(k)["tokens"]} for k in range(4)])
     run("predict", tmp_path / "model", plain, "-o", tmp_path / "out.jsonl")
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -50,9 +55,9 @@ def test_what_is_unknown_is_latent(tmp_path, model, estimator):
     rows = [sentence(k) for k in range(12)]
     for row in rows[::3]:
         row["spans"][0][2] = None
-    told = train(write(tmp_path / "half.jsonl", rows), tmp_path / "model", "--model", model)
-    assert told["estimator"] == estimator
-    assert told["latent"]
+    reported = train(write(tmp_path / "half.jsonl", rows), tmp_path / "model", "--model", model)
+    assert reported["estimator"] == estimator
+    assert reported["latent"]
     test = write(tmp_path / "test.jsonl", map(sentence, range(4)))
     scores = json.loads(run("evaluate", tmp_path / "model", test, "--json").stdout)
     assert scores["recall"] == 1.0

@@ -56,9 +56,9 @@ def test_what_follows_training_is_done_after_a_signal(number, chains, tmp_path, 
     options = ("--model", "svm", "--tol", "1e-12", "--valid", chains, "--report", page, "--json")
     result = run("train", "chain", chains, "-o", out, *options, code=128 + number)
     assert f"interrupted: saving the best weights so far to {out}" in result.stderr
-    told = json.loads(result.stdout)
-    assert told["stop_reason"] == load(out).stop_reason_ == "interrupted"
-    assert 0.0 <= told["valid"]["accuracy"] <= 1.0
+    reported = json.loads(result.stdout)
+    assert reported["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    assert 0.0 <= reported["valid"]["accuracy"] <= 1.0
     assert "<html" in page.read_text()
 
 

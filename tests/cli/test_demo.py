@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from error_fields import raises
 from latentstruct.cli import app
 from latentstruct.cli.demo import draw, run_demo
-from latentstruct.exceptions import InputError
 from latentstruct.tasks.motif.sites import best_matches, common_shift
 
 
@@ -69,7 +69,7 @@ def test_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path, resul
     shown = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "demo")])
     assert shown.exit_code == 2
     assert "latentstruct[plot]" in shown.stderr
-    with pytest.raises(InputError, match="matplotlib"):
+    with raises("matplotlib", got="no such package", expected="installed to draw plots"):
         draw(result, tmp_path / "demo.png")
 
 

@@ -1,4 +1,4 @@
-"""What is told of work that takes long: iterations, steps, silence, and the time that is left."""
+"""What is printed during long work: iterations, steps, silence, and the time that is left."""
 
 import math
 import re
@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import HANGS, run
-from latentstruct import CCCP, CRF, LBFGS, Chain, InputError, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
+from error_fields import raises
+from latentstruct import CCCP, CRF, LBFGS, Chain, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Iteration, Temperature
 from latentstruct.estimators.reports import estimate_end
@@ -96,10 +97,10 @@ def test_the_end_of_a_falling_gap_is_estimated_within_a_factor_of_three(pace, la
     seconds = np.maximum(pace * k, 1e-6) + time_left.SHORT
     seen = watch(StoppingRule("gap", goal), iterations_of(gaps, seconds))
     later = [(seconds[-1] - at, estimate) for at, estimate in seen[n // 2 : -n // 10]]
-    told = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
-    assert len(told) >= 0.5 * len(later)
+    reported = [(left, estimate.seconds) for left, estimate in later if estimate is not None]
+    assert len(reported) >= 0.5 * len(later)
     slack = 0.05 * seconds[-1]
-    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in told]
+    good = [1 / 3 <= (found + slack) / (left + slack) <= 3 for left, found in reported]
     assert np.mean(good) >= 0.9
 
 
@@ -157,7 +158,7 @@ def test_a_fall_over_ten_rounds_is_extrapolated():
     iterations = [Iteration(int(n), 1.0 + 2.0 * 0.9**n, -math.inf, math.inf, int(n), 0.5 * n) for n in k]
     stopping = StoppingRule("fall", 1e-5, span=10)
     falls = [(iterations[n - 10].objective - iterations[n].objective) / iterations[n].objective for n in range(10, 80)]
-    # The falls reach the goal after about so many iterations more.
+    # The falls reach the goal after about this many more iterations.
     end = 0.5 * (80 + math.log(falls[-1] / 1e-5) / -math.log(0.9))
     at, estimate = watch(stopping, iterations)[-1]
     assert 1 / 3 <= estimate.seconds / (end - at) <= 3
@@ -184,23 +185,23 @@ def test_solvers_end_by_their_rules(solver, temperature, latent, stopping):
 
 
 def test_estimators_tell_callbacks_what_ends_the_training():
-    told = []
+    reported = []
 
     class Watching:
         def begin(self, stopping):
-            told.append(stopping)
+            reported.append(stopping)
 
         def __call__(self, line):
-            told.append(line.iteration)
+            reported.append(line.iteration)
 
     X, Y = [np.eye(3), np.eye(3)], [[0, 1, 0], [1, 0, 1]]
     StructuralSVM(Chain(), tol=0.02, max_seconds=50).fit(X, Y, callback=Watching())
-    assert (told[0].rule, told[0].goal, told[0].max_seconds) == ("gap", 0.02, 50)
-    assert told[1] == 1
-    told.clear()
+    assert (reported[0].rule, reported[0].goal, reported[0].max_seconds) == ("gap", 0.02, 50)
+    assert reported[1] == 1
+    reported.clear()
     states = LatentMulticlass(n_states=2, weights="state")
     LatentSSVM(states, restarts=2).fit(np.eye(4), [0, 1, 0, 1], callback=Watching())
-    assert (told[0].rule, told[0].n_starts) == ("iteration", 2)
+    assert (reported[0].rule, reported[0].n_starts) == ("iteration", 2)
 
 
 def test_lines_of_progress_end_with_the_time_left(capsys, monkeypatch):
@@ -246,7 +247,7 @@ def test_steps_may_differ_in_cost_begin_and_be_left_out():
     steps.skip()
     assert said == ["1 of 3 parts: small", "2 of 3 parts, about 50 s left: large"]
     assert steps.seconds_left() is None
-    with pytest.raises(InputError, match="`costs` must be 3 numbers"):
+    with raises("costs", got="1 numbers", expected="3 numbers (one for each of parts)"):
         Steps(said.append, 3, "parts", [1.0])
 
 
@@ -383,7 +384,7 @@ def test_remarks_hold_nothing_that_a_terminal_obeys(capsys):
 
 
 def test_starts_that_make_no_sense_are_left_to_the_solver():
-    with pytest.raises(InputError, match="restarts"):
+    with raises("restarts", got="'x'", expected="an integer of at least 1 or None"):
         LatentSSVM(LatentMulticlass(n_states=2, weights="state"), restarts="x", verbose=True).fit(
             np.eye(4), [0, 1, 0, 1]
         )

@@ -200,7 +200,9 @@ def test_labels_without_hash():
         [["a"], ["b"], ["a"], ["b"]],
     )
     refuse("`labels` must be hashable, such as numbers", StructuralSVM(Multiclass(labels=[["a"], ["b"]])), X, Y)
-    refuse("`labels` must be hashable, such as numbers, strings", StructuralSVM(Chain()), SEQUENCES[1:2], [[{}, {}]])
+    refuse(
+        "`labels` must be hashable, such as numbers, strings", StructuralSVM(Chain()), SEQUENCES[1:2], [[["a"], ["b"]]]
+    )
     model = StructuralSVM(Multiclass()).fit(X, Y)
     with pytest.raises(InputError, match="`label` must be hashable, such as numbers, strings or tuples"):
         model.loss(X, [["a"], "b", "a", "b"])

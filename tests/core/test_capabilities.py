@@ -14,6 +14,7 @@ import test_latent_multiclass
 import test_marginal
 import test_motif
 import test_parts
+import test_program
 import test_ranking
 import test_semi_markov
 from hypothesis import given, settings
@@ -40,6 +41,7 @@ from latentstruct import (
     Multiclass,
     Parsing,
     PrecisionAtK,
+    Program,
     SemiMarkov,
     StructuralSVM,
     StructuredEstimator,
@@ -223,6 +225,12 @@ def measure(rng, latent):
     return Measure("f1", bias=0.0), X, truth, [measure_reference.list_labelings(X, truth, "f1", 1.0, None, 0.0)]
 
 
+def program(rng, latent):
+    _, X, Y = test_program.programs(int(rng.integers(10**6)), latent)
+    listed = [test_program.listed(x, y.values, y.weights) for x, y in zip(X, Y, strict=True)]
+    return Program(), X, Y, listed
+
+
 PROBLEMS = {
     "Multiclass": classes,
     "LatentMulticlass": latent_classes,
@@ -240,6 +248,7 @@ PROBLEMS = {
     "CorrelationClustering": clusters,
     "PrecisionAtK": precision,
     "Measure": measure,
+    "Program": program,
 }
 # Their enumeration is in the tests of the structure itself.
 ELSEWHERE = {"Detection", "DiverseSubset", "PairwiseRanking"}

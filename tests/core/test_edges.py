@@ -1,7 +1,7 @@
 """Numbers at the edges: 1e±150, weights that overflow exp, ties, C from 1e-8 to 1e8, data with next to nothing in it.
 
-Answers must be finite and right, or one clear error. Right is told by laws that need no second program: a plane
-supports its function wherever it was asked, and scaling features by c, and C by 1/c², scales the objective by 1/c².
+Answers must be finite and right, or one clear error. Correctness follows from laws that need no second program: a plane
+supports its function wherever it was evaluated, and scaling features by c, and C by 1/c², scales the objective by 1/c².
 """
 
 import warnings
@@ -140,12 +140,12 @@ def test_planes_support_at_all_scales_and_ties(name):
         for temperature in (Temperature(), Temperature(1.0, 1.0), Temperature(1e-8, 1e-8), Temperature(1.0, 0.3)):
             for mode in ("free", "augmented", "clamped"):
                 try:
-                    asked = [task.planes(batch, w, mode, temperature) for w in points]
+                    requested = [task.planes(batch, w, mode, temperature) for w in points]
                 except InputError:
                     continue
-                values = np.array([planes.values for planes in asked])
+                values = np.array([planes.values for planes in requested])
                 assert np.isfinite(values).all()
-                for planes in asked:
+                for planes in requested:
                     heights = np.array([planes.offsets + planes.dot(w) for w in points])
                     assert np.isfinite(heights).all()
                     rounding = 1e-9 * (1.0 + 10.0 * scale + np.abs(heights) + np.abs(values))
@@ -313,7 +313,7 @@ def test_an_objective_below_zero_is_refused():
     task, batch = learned("classes")
     objective = build_objective(task, batch, np.ones(batch.n_examples), Temperature())
     for value, refused in ((-1e-12, False), (-1.0, True)):
-        monitor = Monitor(objective.counted(), 1e-3, 10, 10.0)
+        monitor = Monitor(objective, 1e-3, 10, 10.0)
         monitor.offer(np.zeros(task.n_features), value, True)
         monitor.bound(value - 1.0)
         with raises("X", got="cannot be negative") if refused else nullcontext():

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from latentstruct import ExampleTask, GroupNorm, StructuralSVM
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import SlackOracle, TaskOracle
-from latentstruct.core.protocols import HARD, Pooled, Prediction, TaskTags
+from latentstruct.core.protocols import HARD, Pooled, Prediction, Query, TaskTags
 from latentstruct.planes.plane import Plane, Planes, Slopes
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import (
@@ -182,10 +182,10 @@ SOLVERS = {
 def check_result(result, true, inference, lowest):
     """Compare what is reported with the true objective, and with its value at any good weights."""
     reached = true.value(result.w)
-    room = ROUNDING * (1.0 + abs(reached))
+    allowance = ROUNDING * (1.0 + abs(reached))
     assert result.gap >= 0.0
     assert result.objective >= result.lower_bound
-    assert result.objective <= reached + room
+    assert result.objective <= reached + allowance
     assert result.lower_bound <= min(reached, lowest) + ROUNDING * (1.0 + abs(lowest))
     for line in result.history:
         assert line.gap >= -ROUNDING * (1.0 + abs(line.objective))
@@ -354,3 +354,24 @@ def test_a_greedy_example_task_claims_nothing(solver):
     assert model.gap_ >= 0.0
     assert model.relative_gap_ >= 0.0
     assert model.objective_ >= max(model.lower_bound_, 0.0)
+
+
+def test_the_truth_is_not_queried_where_it_is_unknown():
+    X, Y = np.random.default_rng(3).normal(size=(2, 1, 3, 3, 2)), np.array([[0, 1, 2], [2, 0, 1]])
+    task = Matching("greedy")
+    task.learn(X, Y)
+    w = np.array([1.0, -0.5])
+    found = TaskOracle(task, task.prepare(X), np.ones(2), "free").planes(w)
+    np.testing.assert_allclose(found.values, [one.score for one in task.decode(task.prepare(X), w, HARD)])
+    assert not found.each_exact.any()
+
+
+def test_a_sum_of_inexact_planes_is_not_below_the_truth():
+    X, Y = np.random.default_rng(4).normal(size=(6, 1, 3, 3, 2)), np.tile([0, 1, 2], (6, 1))
+    task = Matching("wrong")
+    task.learn(X, Y)
+    batch, w = task.prepare(X, Y), 3.0 * X[:, 0, range(3), range(3)].sum(axis=(0, 1))
+    oracle, truth = (TaskOracle(task, batch, np.ones(6), mode) for mode in ("augmented", "clamped"))
+    found, true = (total.offset + total.slope @ w for total in (oracle.total(w), truth.total(w)))
+    assert found == pytest.approx(oracle.planes(w).values.sum())
+    assert found >= true > task.pool_batch(batch, Query(w, "augmented", HARD)).values.sum()

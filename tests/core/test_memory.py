@@ -71,7 +71,7 @@ def test_a_large_shard_is_refused(tmp_path, monkeypatch):
 
 
 def test_small_amounts_do_not_ask_the_system(monkeypatch):
-    monkeypatch.setattr(memory, "available", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(memory, "available", lambda: pytest.fail("called"))
     memory.require(1000, "X", "this", "Use less.")
 
 

@@ -57,9 +57,9 @@ def test_sentences_for_a_model_are_judged_as_the_file_is(tagger, tmp_path, small
     model, path, folder = tagger / "model", tagger / "test.txt", tmp_path / "test"
     run("prepare", "chain", path, "-o", folder, "-q")
     assert f"--like {model}" in fail("evaluate", model, folder)
-    told = json.loads(run("prepare", "chain", path, "--like", model, "-o", folder, "--json").stdout)
-    assert (told["n_examples"], told["n_labels"], told["labeled"]) == (21, 3, True)
-    assert json.loads(run("info", folder, "--json").stdout) == told
+    reported = json.loads(run("prepare", "chain", path, "--like", model, "-o", folder, "--json").stdout)
+    assert (reported["n_examples"], reported["n_labels"], reported["labeled"]) == (21, 3, True)
+    assert json.loads(run("info", folder, "--json").stdout) == reported
     assert evaluate(model, folder) == evaluate(model, path)
     # One may train on them too, and what was trained on them is as the model is.
     run("train", "chain", folder, "-o", tmp_path / "again", "--max-iter", "3", "-q")
@@ -112,7 +112,7 @@ def test_options_that_the_model_settles_may_be_repeated_and_not_changed(tagger, 
     like = ("prepare", "chain", tagger / "test.txt", "--like", tagger / "model", "-o", tmp_path / "folder")
     same = ("--window", "1", "--columns", "-3", "--label-column", "2", "--shape")
     run(*like, *same, "-q")
-    for changed, told in (
+    for changed, reported in (
         # The usual value counts as given too.
         (("--window", "2"), "--window must be left out with --like.*got 2"),
         (("--no-shape",), "--shape must be left out with --like.*got False"),
@@ -120,7 +120,7 @@ def test_options_that_the_model_settles_may_be_repeated_and_not_changed(tagger, 
         (("--label-column", "1"), "--label-column must be left out with --like.*got 1"),
         (("--unknown", "?"), r"--unknown must be left out with --like.*got '\?'"),
     ):
-        assert re.search(told, fail(*like, *changed))
+        assert re.search(reported, fail(*like, *changed))
     (tmp_path / "options.toml").write_text("[prepare.chain]\nmin-count = 2\n")
     assert "--min-count must be left out with --like" in fail(*like, "--config", tmp_path / "options.toml")
 
@@ -163,9 +163,9 @@ def test_samples_for_a_model_are_judged_as_the_file_is(classes, form, small_part
     wide = classes / "wide.svm"
     wide.write_text((classes / "test.svm").read_text() + "a 1:1 9:1\n")
     for more in ((), ("--unlabeled",)):
-        told = fail("prepare", "classes", wide, "--like", model, *more, "-o", classes / "no")
-        assert told == fail("evaluate", model, wide)
-        assert ", line 41: expected an index of at most 4" in told
+        reported = fail("prepare", "classes", wide, "--like", model, *more, "-o", classes / "no")
+        assert reported == fail("evaluate", model, wide)
+        assert ", line 41: expected an index of at most 4" in reported
     assert not (classes / "no").exists()
 
 
@@ -175,8 +175,10 @@ def test_a_table_is_prepared_as_it_is_trained_on(classes, small_parts):
     rows = [line.split(",") for line in (classes / "train.csv").read_text().split()]
     rows = [[w, x, {"a": "01", "b": "two"}.get(label, label), y, z] for w, x, y, z, label in rows]
     table.write_text("".join("\t".join(row) + "\n" for row in rows))
-    told = json.loads(run("prepare", "classes", table, "--label", "class", "-o", classes / "folder", "--json").stdout)
-    assert (told["n_examples"], told["n_features"], told["n_labels"]) == (40, 4, 3)
+    reported = json.loads(
+        run("prepare", "classes", table, "--label", "class", "-o", classes / "folder", "--json").stdout
+    )
+    assert (reported["n_examples"], reported["n_features"], reported["n_labels"]) == (40, 4, 3)
     results = []
     for name, data, more in (("direct", table, ("--label", "class")), ("stored", classes / "folder", ())):
         how = ("--solver", "bundle", "--tol", "1e-6", "--valid", table, "-q", "--json")
@@ -191,14 +193,14 @@ def test_a_table_is_prepared_as_it_is_trained_on(classes, small_parts):
     # Without its labels a table is for predict.
     bare = classes / "bare.tsv"
     bare.write_text("".join("\t".join(row[:2] + row[3:]) + "\n" for row in rows))
-    told = fail("prepare", "classes", bare, "--like", classes / "direct", "-o", classes / "no")
-    assert "expected a column of labels, as" in told
-    assert "--unlabeled" in told
+    reported = fail("prepare", "classes", bare, "--like", classes / "direct", "-o", classes / "no")
+    assert "expected a column of labels, as" in reported
+    assert "--unlabeled" in reported
     other = classes / "other.tsv"
     other.write_text("".join("\t".join(row[1:]) + "\n" for row in rows))
     for command, more in (("evaluate", ()), ("predict", ("--unlabeled",))):
-        told = fail("prepare", "classes", other, "--like", classes / "direct", *more, "-o", classes / "no")
-        assert told == fail(command, classes / "direct", other)
+        reported = fail("prepare", "classes", other, "--like", classes / "direct", *more, "-o", classes / "no")
+        assert reported == fail(command, classes / "direct", other)
     run("prepare", "classes", bare, "--like", classes / "direct", "--unlabeled", "-o", classes / "bare", "-q")
     assert (
         run("predict", classes / "direct", classes / "bare").stdout == run("predict", classes / "direct", bare).stdout
@@ -207,7 +209,7 @@ def test_a_table_is_prepared_as_it_is_trained_on(classes, small_parts):
 
 def test_mistakes_in_tables_are_those_of_training(classes):
     bad = classes / "bad.csv"
-    for text, more, told in (
+    for text, more, reported in (
         ("a,b\n", (), ", line 1: expected a header row and at least"),
         ("a,b\n1,x\n,y\n", (), ", line 3: expected a finite number in column"),
         ("a,b\n1,x\n2\n", (), "bad.csv, line 3: expected 2 cells"),
@@ -217,7 +219,7 @@ def test_mistakes_in_tables_are_those_of_training(classes):
     ):
         bad.write_text(text)
         message = fail("prepare", "classes", bad, "-o", classes / "no", *more)
-        assert told in message
+        assert reported in message
         assert message == fail("train", "classes", bad, "-o", classes / "no", *more)
     assert "without column names" in fail("prepare", "classes", classes / "train.svm", "--label", "b")
     assert not (classes / "no").exists()
@@ -232,18 +234,18 @@ def test_sequences_for_a_model(tmp_path):
     run("prepare", "motif", path, "--like", model, "-o", folder, "-q")
     assert evaluate(model, folder) == evaluate(model, path)
     like = ("prepare", "motif", bare, "--like", model, "--unlabeled")
-    told = json.loads(run(*like, "-o", folder, "--json").stdout)
-    assert not told["labeled"]
-    assert "n_positive" not in told
+    reported = json.loads(run(*like, "-o", folder, "--json").stdout)
+    assert not reported["labeled"]
+    assert "n_positive" not in reported
     assert run("predict", model, folder).stdout == run("predict", model, bare).stdout
     assert "DATA must be prepared data with labels" in fail("evaluate", model, folder)
     assert "DATA must be prepared data with labels" in fail(
         "train", "motif", folder, "-o", tmp_path / "no", "--width", "9"
     )
     bare.write_text(bare.read_text() + ">short\nACGTNACGTACGT\n")
-    told = fail(*like, "-o", tmp_path / "no")
-    assert told == fail("predict", model, bare)
-    assert "expected at least 9 consecutive letters" in told
+    reported = fail(*like, "-o", tmp_path / "no")
+    assert reported == fail("predict", model, bare)
+    assert "expected at least 9 consecutive letters" in reported
     assert "--background" in fail(*like, "--background", path, "-o", tmp_path / "no")
     assert ", line 1: expected label=1 or label=-1 once" in fail(
         "prepare", "motif", bare, "--like", model, "-o", tmp_path / "no"
@@ -258,7 +260,7 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
     damaged.mkdir()
     (damaged / "model.json").write_bytes((tagger / "model" / "model.json").read_bytes()[:-100])
     os.mkfifo(tmp_path / "pipe")
-    for like, told in (
+    for like, reported in (
         (tmp_path / "missing", "does not exist"),
         (tagger / "test.txt", "--like must be the folder of a"),
         (tagger / "prepared", "--like must be the folder of a"),
@@ -268,7 +270,7 @@ def test_models_that_are_none_are_refused_before_anything_is_written(tagger, cla
         (tmp_path / "own", "--like must be a model of latentstruct"),
         (tmp_path / "classifier", "--like must be a chain model"),
     ):
-        assert told in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
+        assert reported in fail("prepare", "chain", tagger / "test.txt", "--like", like, "-o", tmp_path / "no")
     model = tagger / "model"
     assert "with other files" in fail("prepare", "chain", tagger / "test.txt", "--like", model, "-o", model)
     assert "--like must be given with --unlabeled" in fail(

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsing_reference import BANK, tree_of, trees, twin_constituents
 
+from error_fields import raises
 from latentstruct.data.trees import (
     Constituent,
     Tree,
@@ -76,11 +77,14 @@ def test_depth_is_no_limit():
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ("S", "got 'S' of type str"),
+        ("S", r"`tree` must be built of Tree\(label, children\) whose children are.*got 'S' of type str"),
         (Tree("S", ()), "at least one tree or word"),
         (Tree("", (Tree("t", ("x",)),)), "labels that are not empty, without whitespace, got ''"),
         (Tree("A B", (Tree("t", ("x",)),)), "labels that are not empty, without whitespace, got 'A B'"),
-        (Tree("S", ("x", Tree("t", ("y",)))), "got 'x' of type str"),
+        (
+            Tree("S", ("x", Tree("t", ("y",)))),
+            r"`tree` must be built of Tree\(label, children\) whose children are.*got 'x' of type str",
+        ),
         (Tree("S", (Tree("t", ("two words",)),)), "words that are not empty, without whitespace, got"),
         (Tree("S", [Tree("t", ("x",))]), "a tuple of at least one tree or word"),
     ],
@@ -91,7 +95,7 @@ def test_malformed_trees_are_refused(tree, message):
 
 
 def test_bad_markov_order():
-    with pytest.raises(InputError, match="`markov` must be an integer of at least 0"):
+    with raises("markov", got="-1", expected="an integer of at least 0 or None"):
         binarize(BANK[0], -1)
 
 
@@ -99,7 +103,7 @@ def test_bad_markov_order():
 def test_no_break_spaces_may_stand_within_words(space):
     check_tree(Tree("Z", (f"10{space}000",)))
     for word in (space, f"10{space}", f"{space}10", f"10{space} 000", f"10\u3000{space}000"):
-        with pytest.raises(InputError, match="words that are not empty, without whitespace, got"):
+        with raises("tree", expected="a tree of words that are not empty, without whitespace"):
             check_tree(Tree("Z", (word,)))
 
 

@@ -309,11 +309,11 @@ def test_a_chain_by_the_command(files, tmp_path, model):
     limits = [] if model == "perceptron" else ["-C", "10", "--tol", "1e-9"]
     command = ["train", "chain", train, "--valid", dev, "--model", model, *limits]
     stopping = ["--early-stopping", "--patience", "2"]
-    told = run(*command, *stopping, "-o", tmp_path / "model", "--json")
-    result = json.loads(told.stdout)
+    reported = run(*command, *stopping, "-o", tmp_path / "model", "--json")
+    result = json.loads(reported.stdout)
     scores = [score for _, score in result["validation_scores"]]
     assert result["valid"]["chunks"]["f1"] == max(scores)
-    assert "validation score" in told.stderr
+    assert "validation score" in reported.stderr
     if result["stop_reason"] == "early_stopping":
         assert len(scores) - 1 - max(k for k, score in enumerate(scores) if score > max(scores[:k], default=-1)) == 2
     assert latentstruct.load(tmp_path / "model").stop_reason_ == result["stop_reason"]

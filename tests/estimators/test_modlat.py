@@ -240,9 +240,9 @@ def test_planes_kept_for_another_distribution_are_bounds_and_tight(case):
         store.append(every, task.planes(before, w, "augmented", HARD), np.zeros(task.n_features))
     store.change_offsets(task.plane_losses(after))
     kept = [set() for _ in every]
-    for asked, mode in [(world.w, "clamped"), *((w, "augmented") for w in points)]:
+    for requested, mode in [(world.w, "clamped"), *((w, "augmented") for w in points)]:
         for i, (example, own) in enumerate(zip(world.listed, world.own, strict=True)):
-            heights = example.features @ asked
+            heights = example.features @ requested
             if mode == "augmented":
                 heights += world.split(world.P)[i] @ world.table(i)
             kept[i].add(int(heights.argmax()) if mode == "augmented" else int(own[heights[own].argmax()]))
@@ -634,15 +634,15 @@ def test_symmetric_losses_need_one_product(monkeypatch, loss, products):
     X, y, _ = planted(n=10)
     task = comparing(loss)
     task.learn(X, y)
-    batch, asked, original = task.prepare(X, y), [], LatentMulticlass._latent_products
+    batch, requested, original = task.prepare(X, y), [], LatentMulticlass._latent_products
 
     def counting(*given, **more):
-        asked.append(1)
+        requested.append(1)
         return original(*given, **more)
 
     monkeypatch.setattr(LatentMulticlass, "_latent_products", counting)
     task.diversity(batch, np.full(50, 0.2))
-    assert len(asked) == products
+    assert len(requested) == products
 
 
 def test_predictions_of_a_pruned_model_have_states_of_the_predicted_class():

@@ -152,7 +152,7 @@ def test_values_are_shown_by_their_size_where_they_are_long(value, text):
 
 def test_what_holds_arrays_and_data_shows_itself_in_one_line():
     large = np.zeros((10000, 500))
-    path = groupnorm_path(LatentMulticlass(n_states=2, weights="state"), X, Y, 1.0, n_strengths=2)
+    path = groupnorm_path(LatentSSVM(LatentMulticlass(n_states=2, weights="state")), X, Y, n_strengths=2)
     holders = [
         DetectionInput(np.zeros((10000, 4)), large),
         GraphInput(large, np.zeros((0, 2), dtype=np.int64)),

@@ -32,6 +32,7 @@ MEASURES = {
     "parse": (lambda scores: scores["f1"], 0.8),
     "diverse": (lambda scores: scores["random_loss"] - scores["loss"], 0.05),
     "cluster": (lambda scores: scores["pairs"]["f1"], 0.7),
+    "program": (lambda scores: scores["f1"], 0.7),
 }
 
 

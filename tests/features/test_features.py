@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from error_fields import raises
 from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
 from latentstruct.features.windows import WindowFeatures
@@ -198,32 +199,30 @@ def test_state_round_trip(sentences, options):
     )
 )
 def test_hostile_states(state):
-    with pytest.raises(InputError, match="`state` must be a state returned by"):
+    with raises("state", expected="a state of format 'latentstruct.WindowFeatures 1'"):
         WindowFeatures.from_state(state)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "parameter", "got"),
     [
-        ({"format": "x"}, "`state` must be a state returned by"),
-        ({"version": 2}, "`state` must be a state returned by"),
-        ({"window": -1}, "`window` must be an integer from 0 to 100, got -1"),
-        ({"window": 10**12}, "`window` must be an integer from 0 to 100, got 1000000000000"),
-        ({"window": 1.5}, "`state` must be a state returned by"),
-        ({"shape": 1}, "`state` must be a state returned by"),
-        ({"n_columns": 0}, "`n_columns` must be an integer of at least 1, got 0"),
-        ({"names": []}, "`state` must be a state returned by"),
-        ({"names": ["a", "a"]}, "`state` must be a state returned by"),
-        ({"names": ["a", 3]}, "`state` must be a state returned by"),
-        (
-            {"extra": 3},
-            "`state` must be a state returned by",
-        ),
+        ({"format": "x"}, "state", "Invalid value 'x' - at $.format"),
+        ({"version": 2}, "state", "unknown field version"),
+        ({"window": -1}, "window", "-1"),
+        ({"window": 10**12}, "window", "1000000000000"),
+        ({"window": 1.5}, "state", "Expected int, got float - at $.window"),
+        ({"shape": 1}, "state", "Expected bool, got int - at $.shape"),
+        ({"n_columns": 0}, "n_columns", "0"),
+        ({"names": []}, "state", "no feature names"),
+        ({"names": ["a", "a"]}, "state", "the feature name 'a' twice"),
+        ({"names": ["a", 3]}, "state", "Expected str, got int - at $.names"),
+        ({"extra": 3}, "state", "unknown field extra"),
     ],
 )
-def test_changed_states(change, message):
+def test_changed_states(change, parameter, got):
     state = WindowFeatures().fit(CAT).to_state()
-    with pytest.raises(InputError, match=message):
+    expected = {"state": "a state of format 'latentstruct.WindowFeatures 1'"}.get(parameter, "an integer ")
+    with raises(parameter, got=got, expected=expected):
         WindowFeatures.from_state(state | change)
 
 
@@ -276,7 +275,7 @@ def test_transform_checks_the_columns():
     with pytest.raises(NotFittedError):
         template.transform(CAT)
     template.fit(CAT)
-    with pytest.raises(InputError, match=r"`sentences\[0\]\[0\]` must be a token of 2 columns as in"):
+    with raises("sentences[0][0]", got="1 columns", expected="a token of 2 columns as in the training sentences"):
         template.transform([[("a",)]])
     assert template.transform([]) == []
     matrix, offsets = template.transform_flat([[], []])

@@ -9,7 +9,6 @@ from scipy import sparse
 
 from error_fields import raises
 from latentstruct import CorrelationClustering, StructuralSVM
-from latentstruct.exceptions import InputError
 from latentstruct.features.pairs import RELATIONS, pair_feature_names, pair_features
 from latentstruct.metrics import cluster_scores
 
@@ -99,9 +98,11 @@ def test_bad_input(items, options, parameter, expected):
         pair_features(items, **options)
 
 
-@pytest.mark.parametrize("items", [np.ones(3), [[np.nan]]])
-def test_items_are_finite_rows(items):
-    with pytest.raises(InputError, match="items"):
+@pytest.mark.parametrize(
+    ("items", "expected"), [(np.ones(3), "two-dimensional (items, features)"), ([[np.nan]], "finite")]
+)
+def test_items_are_finite_rows(items, expected):
+    with raises("items", expected=expected):
         pair_features(items)
 
 

@@ -138,8 +138,8 @@ def test_small_temperatures_approach_zero_and_values_are_bounded(seed, temperatu
     best = elimination.run(unary, tables, Temperature(0.0, 0.0))
     soft = elimination.run(unary, tables, temperature)
     bits = np.log(structure.cards)
-    room = temperature.output * bits[~hidden].sum() + temperature.latent * bits[hidden].sum()
-    assert best.values[0] - 1e-9 <= soft.values[0] <= best.values[0] + room + 1e-9
+    allowance = temperature.output * bits[~hidden].sum() + temperature.latent * bits[hidden].sum()
+    assert best.values[0] - 1e-9 <= soft.values[0] <= best.values[0] + allowance + 1e-9
     cold = elimination.run(unary, tables, Temperature(1e-6, 1e-6))
     close(cold.values, best.values, 1e-4)
 
@@ -165,13 +165,13 @@ def test_asked_graphs_in_any_order(seed, temperature):
     unary, tables = random_potentials(rng, structure)
     elimination = Elimination(structure, hidden)
     whole = elimination.run(unary, tables, temperature)
-    asked = rng.integers(0, 5, size=rng.integers(0, 7))
-    found = elimination.run(*cut(structure, unary, tables, asked), temperature, asked)
-    by_unary, by_tables = cut(structure, whole.unary, whole.tables, asked)
-    np.testing.assert_array_equal(found.values, whole.values[asked])
+    requested = rng.integers(0, 5, size=rng.integers(0, 7))
+    found = elimination.run(*cut(structure, unary, tables, requested), temperature, requested)
+    by_unary, by_tables = cut(structure, whole.unary, whole.tables, requested)
+    np.testing.assert_array_equal(found.values, whole.values[requested])
     np.testing.assert_array_equal(found.unary, by_unary)
     np.testing.assert_array_equal(found.tables, by_tables)
-    wanted = [whole.states[structure.variables_at[g] : structure.variables_at[g + 1]] for g in asked]
+    wanted = [whole.states[structure.variables_at[g] : structure.variables_at[g + 1]] for g in requested]
     np.testing.assert_array_equal(found.states, np.concatenate([np.zeros(0, dtype=np.int64), *wanted]))
 
 
@@ -217,15 +217,15 @@ def test_conditioning_equals_forbidding_all_other_states(seed, temperature, shar
     conditioned = Conditioned(structure, fixed)
     conditioned.rest.check()
     elimination = Elimination(conditioned.rest, hidden[conditioned.free])
-    for asked in (None, rng.permutation(4)[:3], np.array([1, 1])):
-        graphs = range(4) if asked is None else asked
+    for requested in (None, rng.permutation(4)[:3], np.array([1, 1])):
+        graphs = range(4) if requested is None else requested
         own_states = [states[structure.variables_at[g] : structure.variables_at[g + 1]] for g in graphs]
         given_states = np.concatenate(own_states)
         rest_unary, rest_tables, constants = conditioned.reduce(
-            *cut(structure, unary, tables, graphs), given_states, asked
+            *cut(structure, unary, tables, graphs), given_states, requested
         )
-        beliefs = elimination.run(rest_unary, rest_tables, temperature, asked)
-        found = conditioned.spread(beliefs, given_states, asked, constants)
+        beliefs = elimination.run(rest_unary, rest_tables, temperature, requested)
+        found = conditioned.spread(beliefs, given_states, requested, constants)
         close(found.values, values[list(graphs)])
         wanted_unary, wanted_tables = cut(structure, by_unary, by_tables, graphs)
         close(found.unary, wanted_unary)

@@ -1,4 +1,4 @@
-"""The choice between elimination and belief propagation, and results merged in the order asked."""
+"""The choice between elimination and belief propagation, and results merged in the requested order."""
 
 import numpy as np
 import pytest

@@ -3,6 +3,8 @@
 import gzip
 import io
 import sys
+import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.exceptions import FormatError, InputError
-from latentstruct.io import Sequences, read_fasta, read_meme, write_fasta, write_meme, write_sites
+from error_fields import raises
+from latentstruct.exceptions import FormatError
+from latentstruct.io import MemeMotif, Sequences, read_fasta, read_meme, write_fasta, write_meme, write_sites
+from latentstruct.io.fasta import FastaRules, read_named_sites
 from latentstruct.tasks.motif.sites import Site
 
 words = st.text("abcXYZ019_|.é", min_size=1, max_size=8)
@@ -57,15 +61,14 @@ def test_fasta_forms(tmp_path, monkeypatch):
         (b"\n\n;x\n>a\nA\n", "line 3: expected a first line that starts with.* got ';x'"),
         (b">a\nACGT\n>b\n>c\nA\n", "line 3: expected letters of the sequence 'b'"),
         (b">a\nACGT\n>b\n", "line 3: expected letters of the sequence 'b'"),
-        (b">a\nAC GT\n", "line 2: expected the letters ACGTN of either"),
-        (b">a\nACGT\nACGR\n", "line 3: expected the letters ACGTN of either"),
-        (b">a\nAC-GT\n", "line 2: expected the letters ACGTN of either"),
-        (b">a\nAC\0GT\n", "line 2: expected the letters ACGTN of either"),
-        ("…".join([">a\nAC", "G\n"]).encode(), "line 2: expected the letters ACGTN of either"),
+        (b">a\nAC GT\n", "line 2: expected the letters of DNA or RNA"),
+        (b">a\nACGT\nACGE\n", "line 3: expected the letters of DNA or RNA"),
+        (b">a\nAC-GT\n", "line 2: expected the letters of DNA or RNA"),
+        (b">a\nAC\0GT\n", "line 2: expected the letters of DNA or RNA"),
+        ("…".join([">a\nAC", "G\n"]).encode(), "line 2: expected the letters of DNA or RNA"),
         (b">a\nAC\xffGT\n", "line 2: expected UTF-8 text"),
         (b">\xff\nACGT\n", "line 1: expected UTF-8 text"),
         (b">\nACGT\n", "line 1: expected '>name description'"),
-        (b">a x\nA\n>a y\nA\n", "line 3: expected another name than that in.* got 'a'"),
         (gzip.compress(b">a\nA\n", mtime=0), "line 1: expected a first line that starts with"),
     ],
 )
@@ -74,12 +77,34 @@ def test_fasta_malformed(tmp_path, content, message):
         read_fasta(written(tmp_path, content))
 
 
+def test_letters_and_names_of_real_files(tmp_path):
+    path = written(tmp_path, b">a\nacguRy\n>b\nAA\n>a\nCC\n>a_2\nGG\n>a\nTT\n")
+    with pytest.warns(UserWarning, match="names occur again|ambiguous letters") as warned:
+        found = read_fasta(path)
+    assert found.names == ["a", "b", "a_2", "a_2_2", "a_3"]
+    assert found.sequences == ["ACGTNN", "AA", "CC", "GG", "TT"]
+    texts = [str(one.message) for one in warned]
+    assert [f"{path}: 3 names occur again" in texts[0], f"{path}: 2 ambiguous letters" in texts[1]] == [True, True]
+    with pytest.warns(UserWarning, match="names occur again|ambiguous letters"):
+        assert read_fasta(path, FastaRules(mask_repeats=True)).sequences[0] == "NNNNNN"
+
+
+def test_bad_records_are_left_out_and_counted(tmp_path):
+    path = written(tmp_path, b">a\nACGT\n>b\n>c\nACLT\n>d\nA\n")
+    with pytest.warns(UserWarning, match="2 records left out; the first one: .*line 3") as warned:
+        found = read_fasta(path, FastaRules(skip_bad=True))
+    assert len(warned) == 1
+    assert (found.names, found.sequences) == (["a", "d"], ["ACGT", "A"])
+    with pytest.raises(FormatError, match="line 2: expected the letters of DNA or RNA"):
+        read_fasta(written(tmp_path, b">a\nACLT\n>b\n"), FastaRules(skip_bad=True))
+
+
 def test_fasta_missing_and_broken(tmp_path):
-    with pytest.raises(InputError, match=": expected a readable file"):
+    with raises(expected="a readable file"):
         read_fasta(tmp_path / "none.fa")
-    with pytest.raises(FormatError, match="line 3: expected a complete gzip file"):
+    with raises(expected="a complete gzip file", line=3, error=FormatError):
         read_fasta(written(tmp_path, gzip.compress(b">a\nA\n")[:-9], "a.fa.gz"))
-    with pytest.raises(InputError, match="`line_width` must be at least 1, got 0"):
+    with raises("line_width", got="0", expected="at least 1"):
         write_fasta(tmp_path / "a.fa", Sequences(["a"], [""], ["A"]), 0)
 
 
@@ -89,19 +114,21 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.fa"
     path.write_bytes(b">a\n" + content)
     try:
-        found = read_fasta(path)
+        with warnings.catch_warnings(action="ignore"):
+            found = read_fasta(path)
     except FormatError:
         return
     assert all(set(sequence) <= set("ACGTN") and sequence for sequence in found.sequences)
 
 
 def test_sites_table(tmp_path):
-    path = tmp_path / "sites.tsv"
+    path = tmp_path / "sites.bed"
     write_sites(path, [Site("a", 3, 6, 1, 1.25, "ACG"), Site("b", 0, 3, -1, -2.0, "TTT")])
     assert path.read_text() == (
-        "sequence\tstart\tend\tstrand\tscore\tsite\na\t3\t6\t+\t1.25\tACG\nb\t0\t3\t-\t-2\tTTT\n"
+        "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\na\t3\t6\tmotif\t1.25\t+\tACG\nb\t0\t3\tmotif\t-2\t-\tTTT\n"
     )
-    with pytest.raises(InputError, match=r"`sites` must be sites of sequences whose.* got 'a\\tb'"):
+    assert read_named_sites(path)[1] == ("motif", Site("b", 0, 3, -1, -2.0, "TTT"))
+    with raises("sites", got="'a\\tb'", expected="sites of sequences whose names have no tabs and line breaks"):
         write_sites(path, [Site("a\tb", 0, 1, 1, 0.0, "A")])
 
 
@@ -114,9 +141,12 @@ def test_meme_round_trip(tmp_path_factory, width, seed, n_sites, strands):
     rng = np.random.default_rng(seed)
     matrix, background = rng.dirichlet(np.ones(4), width), rng.dirichlet(np.ones(4))
     path = tmp_path_factory.getbasetemp() / "motif.meme"
-    write_meme(path, matrix, background, "m1", n_sites, strands)
-    (found,) = read_meme(path)
-    assert (found.name, found.n_sites) == ("m1", n_sites)
+    written = MemeMotif("m1", matrix, background, n_sites, 1.3e-7)
+    write_meme(path, [written, replace(written, name="m2", e_value=None)], strands)
+    found, other = read_meme(path)
+    assert (found.name, found.n_sites, found.e_value) == ("m1", n_sites, 1.3e-7)
+    assert (other.name, other.e_value) == ("m2", None)
+    assert f"nsites= {n_sites} E= 1.3e-007" in path.read_text()
     np.testing.assert_allclose(found.matrix, matrix, atol=5e-6)
     np.testing.assert_allclose(found.background, background, atol=5e-6)
     np.testing.assert_allclose(found.matrix.sum(axis=1), 1.0, atol=1e-12)
@@ -178,13 +208,15 @@ def test_meme_malformed(tmp_path, old, new, message):
 
 def test_meme_refuses(tmp_path):
     path = tmp_path / "m.meme"
-    with pytest.raises(FormatError, match=": expected 'MOTIF name' and a matrix"):
+    with raises(got="no motif", expected="'MOTIF name' and a matrix", error=FormatError):
         read_meme(written(tmp_path, b"MEME version 4\n", "m.meme"))
-    with pytest.raises(FormatError, match="line 1: expected 'MEME version 4', got ''"):
+    with raises(got="''", expected="'MEME version 4'", line=1, error=FormatError):
         read_meme(written(tmp_path, b"", "m.meme"))
-    with pytest.raises(InputError, match="`name` must be one word, got 'a b'"):
-        write_meme(path, [[0.25] * 4], name="a b")
-    with pytest.raises(InputError, match=r"`matrix` must be an array of shape \(width, 4\)"):
-        write_meme(path, [0.25] * 4)
-    with pytest.raises(InputError, match="`background` must be rows of probabilities that"):
-        write_meme(path, [[0.25] * 4], [1, 1, 1, 1])
+    with raises("name", got="'a b'", expected="one word"):
+        write_meme(path, [MemeMotif("a b", np.full((1, 4), 0.25), np.full(4, 0.25))])
+    with raises("matrix", got="shape (4,)", expected="an array of shape (width, 4) for the letters A, C, G, T"):
+        write_meme(path, [MemeMotif("a", np.full(4, 0.25), np.full(4, 0.25))])
+    with raises("background", expected="rows of probabilities that sum to 1"):
+        write_meme(path, [MemeMotif("a", np.full((1, 4), 0.25), np.ones(4))])
+    with raises("motifs", expected="at least one motif"):
+        write_meme(path, [])

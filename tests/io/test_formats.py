@@ -60,15 +60,15 @@ def test_conll_reads_sentences(tmp_path):
 def test_conll_selects_columns(tmp_path):
     path = spell("a b c\nd e f\n", tmp_path)
     assert list(read_conll(path, columns=(-1, 0))) == [[("c", "a"), ("f", "d")]]
-    with pytest.raises(InputError, match="`columns` must be a column from -3 to 2, got 3"):
+    with raises("columns", got="3", expected="a column from -3 to 2"):
         read_conll(path, columns=[3])
-    with pytest.raises(InputError, match=r"`columns` must be at least one column or None, got \[\]"):
+    with raises("columns", got="[]", expected="at least one column or None"):
         read_conll(path, columns=[])
-    with pytest.raises(InputError, match="`columns` must be a column from -3 to 2, got 'x'"):
+    with raises("columns", got="'x'", expected="a column from -3 to 2"):
         read_conll(path, columns=["x"])
-    with pytest.raises(InputError, match="`index` must be a column from -3 to 2, got 7"):
+    with raises("index", got="7", expected="a column from -3 to 2"):
         read_conll(path).column(7)
-    with pytest.raises(InputError, match="`columns` must be a label column and at least"):
+    with raises("columns", got="a single column", expected="a label column and at least one more"):
         read_conll(path, columns=[0]).split_labels()
 
 
@@ -95,7 +95,7 @@ def test_conll_stdin(monkeypatch):
     with_stdin(monkeypatch, b"\xef\xbb\xbfa O\n")
     assert list(read_conll("-")) == [[("a", "O")]]
     with_stdin(monkeypatch, b"a O\nb\n")
-    with pytest.raises(FormatError, match="line 2: expected 2 columns separated by"):
+    with raises("<stdin>", expected="2 columns separated by whitespace as in the first", line=2, error=FormatError):
         read_conll("-")
 
 
@@ -123,16 +123,16 @@ def test_conll_malformed(tmp_path, data, message):
 
 @pytest.mark.parametrize("reader", [read_conll, read_svmlight, read_csv, read_classes])
 def test_unreadable_files(tmp_path, reader):
-    with pytest.raises(InputError, match=": expected a readable file"):
+    with raises(expected="a readable file"):
         reader(tmp_path / "absent.csv")
-    with pytest.raises(InputError, match=": expected a readable file"):
+    with raises(expected="a readable file"):
         reader(str(tmp_path))
-    with pytest.raises(InputError, match="`path` must be a path without null characters, got 3"):
+    with raises("path", got="3", expected="a path without null characters"):
         reader(3)
     for path in ("", "a\0b", Path("a\0b")):
-        with pytest.raises(InputError, match="`path` must be a path without null characters"):
+        with raises("path", expected="a path without null characters"):
             reader(path)
-    with pytest.raises(InputError, match=": expected a readable file"):
+    with raises(expected="a readable file"):
         reader(tmp_path / ("x" * 300))
 
 
@@ -144,10 +144,13 @@ def test_damaged_compression(tmp_path, reader):
     corrupt = whole[:100] + bytes(255 - b for b in whole[100:200]) + whole[200:]
     for data in (whole[:-2000], whole[:5], whole[:-3], b"1 1:1\n", corrupt):
         path = spell(data, tmp_path, "data.gz")
-        with pytest.raises(FormatError, match=r"data\.gz, line \d+: "):
+        # A table may already lack commas in the lines before the damage.
+        with raises(str(path), error=FormatError) as caught:
             reader(path)
+        assert caught.value.expected.startswith(("a complete gzip file", "at least one feature and the label"))
+        assert caught.value.line >= 1
     path = spell(whole[:5], tmp_path, "data.gz")
-    with pytest.raises(FormatError, match="line 1: expected a complete gzip file"):
+    with raises(expected="a complete gzip file", line=1, error=FormatError):
         reader(path)
 
 
@@ -236,12 +239,12 @@ def test_svmlight_number_of_features(tmp_path):
     assert read_svmlight(path, 5)[0].shape == (1, 5)
     assert read_svmlight(path, zero_based=True)[0].shape == (1, 3)
     assert read_svmlight(path, np.int64(3), zero_based=True)[0].shape == (1, 3)
-    with pytest.raises(FormatError, match="line 1: expected an index of at most 1, got '2:1'"):
+    with raises(got="'2:1'", expected="an index of at most 1", line=1, error=FormatError):
         read_svmlight(path, 1)
-    with pytest.raises(FormatError, match="line 1: expected an index of at most 1, got '2:1'"):
+    with raises(got="'2:1'", expected="an index of at most 1", line=1, error=FormatError):
         read_svmlight(path, 2, zero_based=True)
     for bad in (0, -1, 1.5, True, "3", 2**31):
-        with pytest.raises(InputError, match="`n_features` must be an integer from 1 to"):
+        with raises("n_features", expected="an integer from 1 to 2147483647 or None"):
             read_svmlight(path, bad)
     assert read_svmlight(spell("1 2147483647:1\n", tmp_path))[0].shape == (1, 2**31 - 1)
 
@@ -303,9 +306,9 @@ def test_svmlight_malformed(tmp_path, data, message):
 
 
 def test_svmlight_zero_based_malformed(tmp_path):
-    with pytest.raises(FormatError, match="line 1: expected an index of at least 0, got '-0:1'"):
+    with raises(got="'-0:1'", expected="an index of at least 0", line=1, error=FormatError):
         read_svmlight(spell("1 -0:1\n", tmp_path), zero_based=True)
-    with pytest.raises(FormatError, match="line 1: expected an index of at most 2147483646, got '2147483647:1'"):
+    with raises(got="'2147483647:1'", expected="an index of at most 2147483646", line=1, error=FormatError):
         read_svmlight(spell("1 2147483647:1\n", tmp_path), zero_based=True)
 
 
@@ -349,7 +352,7 @@ def test_csv_label_column_and_tabs(tmp_path):
     path = spell("y\tf 1\n1\t2\n0\t3\n", tmp_path, "t.tsv")
     X, y, names = read_csv(path, label="y")
     assert (X.tolist(), y.tolist(), names) == ([[2.0], [3.0]], [1, 0], ["f 1"])
-    with pytest.raises(InputError, match=r"`label` must be a column of.* got 'z'"):
+    with raises("label", got="'z'", expected="['y', 'f 1']"):
         read_csv(path, label="z")
 
 
@@ -422,11 +425,11 @@ def test_classes_choose_the_reader(tmp_path):
     data = read_classes(path, n_features=3, zero_based=True)
     assert data.X.toarray().tolist() == [[0, 2, 0]]
     assert data.feature_names is None
-    with pytest.raises(InputError, match=r"`label` must be None for.* got 'y'"):
+    with raises("label", got="'y'", expected="which is read as svmlight without column names"):
         read_classes(path, label="y")
-    with pytest.raises(InputError, match=r"`zero_based` must be False for.* got True"):
+    with raises("zero_based", got="True", expected="which is a table without indices"):
         read_classes(tmp_path / "t.csv", zero_based=True)
-    with pytest.raises(FormatError, match="line 1: expected 2 features"):
+    with raises(got="1 features", expected="2 features", line=1, error=FormatError):
         read_classes(tmp_path / "t.csv", n_features=2)
 
 
@@ -477,7 +480,7 @@ def test_a_table_without_header_does_not_lose_a_row(header, is_data, tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(f"{header}\n0.1,0.2,b\n")
     if is_data:
-        with pytest.raises(FormatError, match="line 1: expected a header row with the names"):
+        with raises(expected="a header row with the names of the columns", line=1, error=FormatError):
             read_csv(path)
     else:
         assert read_csv(path)[2] == ["0", "1"]

@@ -174,7 +174,7 @@ def test_arrays_that_do_not_fit_are_refused():
     unknown = np.full(len(scores), -1)
     with pytest.raises(ValueError, match="known"):
         kernels.viterbi_by_errors(scores, offsets, transitions, unknown, labels, values, values.copy())
-    added = LabelScores(np.zeros(3), np.zeros(0), np.zeros(0), np.zeros((4, 4)), 0)
+    added = LabelScores(np.zeros(3), np.zeros(0), np.zeros(0), np.zeros((5, 4)))
     with pytest.raises(TypeError):
         kernels.add_label_scores(scores, offsets, added, NO_LABELS)
     few = type("Few", (), {"row": np.empty(3, np.int32), "column": np.empty(3, np.int32), "value": np.ones(3)})

@@ -17,12 +17,12 @@ def counts():
 
 def test_no_problem_takes_twice_the_work_that_was_written_down(counts):
     """Solvers go another way when last digits differ, as between processors, so that only large growth tells."""
-    expected, told = counts.expected_counts(), []
+    expected, reported = counts.expected_counts(), []
     problems = counts.problems()
     assert problems.keys() == expected.keys()
     for name, fit in problems.items():
-        told += counts.differences(name, counts.count(fit), expected[name], growth=1.0, fall=1.0)
-    assert not told, "\n".join([*told, "if that is meant: python -m benchmarks counts --write"])
+        reported += counts.differences(name, counts.count(fit), expected[name], growth=1.0, fall=1.0)
+    assert not reported, "\n".join([*reported, "if that is meant: python -m benchmarks counts --write"])
 
 
 def test_differences_tell_growth_and_decline(counts):
@@ -46,7 +46,7 @@ def test_counts_are_those_of_the_model_and_of_its_data(counts):
     found = counts.count(lambda: model.fit(X, Y))
     assert found["oracle calls"] == model.n_oracle_calls_
     tokens = sum(map(len, Y))
-    # All sequences are asked alike often: clamped once, and augmented in each iteration.
+    # The oracle is called equally often for all sequences: clamped once, and augmented in each iteration.
     assert found["tokens"] == tokens * (1 + model.n_oracle_calls_ / len(X))
     assert found["planes kept"] >= 2 * len(X)
     # Counting leaves nothing behind.

@@ -39,10 +39,10 @@ def test_products_are_those_of_dense_rows(unit, n_labels):
     rng, dense = random_rows(n_labels, unit)
     compressed, selected = compress_matrix(dense), np.array([6, 3, 0, 0, 5])
     weights, out = rng.normal(size=(30, n_labels)), np.empty((5, n_labels))
-    rows_times_weights(*compressed, selected, weights, out)
+    rows_times_weights(compressed, selected, weights, out)
     np.testing.assert_allclose(out, dense[selected] @ weights, atol=1e-12)
     total = np.ones((30, n_labels))
-    add_rows_transposed(*compressed, selected, out, total)
+    add_rows_transposed(compressed, selected, out, total)
     np.testing.assert_allclose(total, 1.0 + dense[selected].T @ out, atol=1e-12)
 
 
@@ -59,11 +59,11 @@ def test_rows_that_do_not_exist_are_refused():
     compressed = compress_matrix(np.eye(3))
     for selected in ([3], [-1]):
         with pytest.raises(ValueError, match="selected rows must exist"):
-            rows_times_weights(*compressed, np.array(selected), np.zeros((3, 2)), np.zeros((1, 2)))
+            rows_times_weights(compressed, np.array(selected), np.zeros((3, 2)), np.zeros((1, 2)))
     with pytest.raises(ValueError, match="lengths"):
-        rows_times_weights(*compressed, np.arange(3), np.zeros((3, 2)), np.zeros((1, 2)))
+        rows_times_weights(compressed, np.arange(3), np.zeros((3, 2)), np.zeros((1, 2)))
     with pytest.raises(TypeError):
-        rows_times_weights(*compressed, np.arange(3), np.zeros((2, 3)).T, np.zeros((3, 2)))
+        rows_times_weights(compressed, np.arange(3), np.zeros((2, 3)).T, np.zeros((3, 2)))
 
 
 def test_best_classes_are_the_first_of_the_highest():

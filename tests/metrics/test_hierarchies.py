@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from error_fields import raises
 from latentstruct import Multiclass, StructuralSVM, Temperature, build_objective
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.hierarchies import tree_costs
@@ -126,5 +127,5 @@ def test_bad_trees(tree, labels, message):
 
 
 def test_unknown_cost():
-    with pytest.raises(InputError, match="`cost` must be 'path' or 'height'"):
+    with raises("cost", got="'depth'", expected="'path' or 'height'"):
         tree_costs(PARENTS, ["opera"], cost="depth")

@@ -41,8 +41,8 @@ def test_spans(tags, spans):
     ("tags", "message"),
     [
         (["NP"], "IOB1, IOB2 or BIOES scheme, got 'NP'"),
-        ([""], "scheme, got ''"),
-        ([3], "scheme, got 3"),
+        ([""], "`tags` must be tags such as 'B-NP' or 'O', in the IOB1, IOB2 or BIOES.*scheme, got ''"),
+        ([3], "`tags` must be tags such as 'B-NP' or 'O', in the IOB1, IOB2 or BIOES.*scheme, got 3"),
         ("B-NP", "`tags` must be a list of tags"),
     ],
 )
@@ -86,7 +86,11 @@ def test_scores_of_nothing():
             ["O"],
             r"`true\[0\]` must be a list of tags",
         ),
-        ([["O"]], [["X-NP"]], "scheme, got 'X-NP'"),
+        (
+            [["O"]],
+            [["X-NP"]],
+            "`tags` must be tags such as 'B-NP' or 'O', in the IOB1, IOB2 or BIOES.*scheme, got 'X-NP'",
+        ),
     ],
 )
 def test_scores_refuse(true, predicted, message):

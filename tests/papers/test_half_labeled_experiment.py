@@ -36,7 +36,7 @@ TAGS = ["B-NP", "B-VP", "I-NP", "I-VP", "O"]
 
 
 def make_sentences(seed, n=12, longest=9):
-    """Tags at random, told by noisy indicators as features."""
+    """Random tags with noisy indicators as features."""
     rng = np.random.default_rng(seed)
     Y = [rng.integers(0, len(TAGS), rng.integers(1, longest + 1)) for _ in range(n)]
     X = [sparse.csr_array(np.eye(len(TAGS))[y] + (rng.random((len(y), len(TAGS))) < 0.2)) for y in Y]

@@ -37,7 +37,7 @@ def small_problem(seed=0):
 
 
 def scores_of(method, measure, setting, X, y, held_out):
-    """Return the scores of a model trained anew."""
+    """Return the scores of a model trained again."""
     if method == CONVENTIONAL:
         C, factor = setting
         model = LinearSVC(loss="hinge", C=C, class_weight={True: factor, False: 1.0}, max_iter=10_000, random_state=0)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from latentstruct import Motif
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import InputError
+from latentstruct.tasks.motif.background import gc_content, match_negatives
 from latentstruct.tasks.motif.sites import reverse_complement
 from latentstruct_papers import lssvm_motif
 from latentstruct_papers.gibbs import GibbsSampler
-from latentstruct_papers.motif_data import fold_groups, gc_content, match_negatives, related_groups
+from latentstruct_papers.motif_data import fold_groups, related_groups
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

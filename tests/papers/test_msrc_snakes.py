@@ -254,10 +254,10 @@ def test_experiment_with_snakes(tmp_path, monkeypatch):
         stored[f"{part}_labels"] = np.concatenate([labels.ravel() for _, labels in examples])
     write_snakes(tmp_path, grids(**stored))
     monkeypatch.setattr(snakes, "MAX_ITER", 40)
-    told = []
-    found = snakes.run(tmp_path, quick=True, say=told.append)
+    reported = []
+    found = snakes.run(tmp_path, quick=True, say=reported.append)
     assert [row[0] for row in found.tables[0].rows[:3]] == [snakes.CELLS, snakes.DIRECTIONS, snakes.FEATURES]
-    assert len(told) == 3
+    assert len(reported) == 3
     shares = [float(row[2].split()[0]) for row in found.tables[0].rows]
     assert shares[3] == 76.8
     # More edges can only help on the training grids; that they are used shows in the training share.

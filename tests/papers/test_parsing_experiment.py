@@ -122,8 +122,8 @@ def test_paired_tests_see_a_steady_gain():
 
 def test_on_a_small_treebank(tmp_path, monkeypatch):
     monkeypatch.setattr(ssvm_parsing, "QUICK", TINY)
-    told = []
-    findings = run(write_treebank(tmp_path, 40), quick=True, say=told.append)
+    reported = []
+    findings = run(write_treebank(tmp_path, 40), quick=True, say=reported.append)
     scores, gains, strengths = findings.tables
     assert [row[0] for row in scores.rows] == ["PCFG by counts", "SSVM, Hamming loss", "CRF"]
     assert all(0.0 <= float(cell) <= 100.0 for row in scores.rows for cell in row[2:7])
@@ -132,6 +132,6 @@ def test_on_a_small_treebank(tmp_path, monkeypatch):
     assert all(findings.settings["f1"][row[0]] == pytest.approx(float(row[4]) / 100, abs=1e-4) for row in scores.rows)
     # Words decide nothing here and the tags everything, so that every weighting of the rules that tell is right.
     assert findings.settings["f1"]["SSVM, Hamming loss"] == 1.0
-    assert told[0] == "30 sentences for training, 10 for validation, 12 for test"
+    assert reported[0] == "30 sentences for training, 10 for validation, 12 for test"
     files = findings.save(tmp_path / "out")
     assert sorted(path.suffix for path in files) == [".html", ".json", ".png", ".txt"]

@@ -40,7 +40,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class DeadlyChain(Chain):
-    """A chain that kills the worker it is asked on, once for each file that it finds in a folder."""
+    """A chain that kills the worker it runs on, once for each file that it finds in a folder."""
 
     folder = ""
 
@@ -121,7 +121,7 @@ def test_same_objective_as_one_process(client, many_pieces, model, X, Y):
         )
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-12)
     assert there.n_iter_ == here.n_iter_
-    # What is kept: the task, the shards, and what the last question left until the client was told.
+    # What is kept: the task, the shards, and what the last call left until the client was notified.
     assert max(futures) <= 100
     if not isinstance(model.solver, Subgradient):
         assert there.coef_.tobytes() == clone(model).fit(X, Y).coef_.tobytes()

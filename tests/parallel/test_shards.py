@@ -29,7 +29,7 @@ from latentstruct import (
 )
 from latentstruct.core.objective import build_objective
 from latentstruct.core.oracles import TaskOracle
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.protocols import Cost, Temperature
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.parallel.shards import (
     LEAST_SHARDS,
@@ -149,8 +149,8 @@ class Worked(BaseTask):
     def __init__(self, known):
         self.known = known
 
-    def work(self, batch, mode, temperature):
-        return super().work(batch, mode, temperature) if self.known is None else self.known
+    def cost(self, batch, mode, temperature):
+        return super().cost(batch, mode, temperature) if self.known is None else Cost(self.known)
 
 
 @settings(max_examples=50, deadline=None)
@@ -340,7 +340,7 @@ class OwnPool(Multiclass):
 
 
 class Alone(ExampleTask):
-    """A task in Python that must not be asked by two threads at a time."""
+    """A task in Python that must not be called by two threads at a time."""
 
     busy = False
 

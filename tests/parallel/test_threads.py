@@ -151,13 +151,13 @@ def test_answers_are_the_same_bits_for_any_number_of_threads(name, many_pieces):
         for mode in ("free", "augmented", "clamped"):
             answers = []
             for n_jobs in (1, 3):
-                # Answers may depend on what was asked of a batch before, but not on who asked.
+                # Answers may depend on earlier calls on a batch, but not on the caller.
                 batch = task.prepare(X, Y)
                 whole = task.total(batch, w, mode, temperature, weights) if n_jobs == 1 else None
                 batch = task.prepare(X, Y)
-                oracle = TaskOracle(task, batch, weights, mode, temperature, n_jobs)
+                oracle = TaskOracle(task, batch, weights, mode, temperature, n_jobs=n_jobs)
                 if mode != "clamped":
-                    assert len(oracle._bounds(None, 0.0)) > 2
+                    assert len(chunk_by_work(oracle.cost.work)) > 2
                 found = []
                 for v in questions:
                     found += bits(oracle.total(v)) + bits(oracle.planes(v, some)) + bits(oracle.planes(v))
@@ -181,36 +181,42 @@ def test_slack_and_renyi_oracles_divide_their_examples_too(many_pieces):
     np.testing.assert_allclose(answers[0][0], undivided.slope, rtol=1e-9, atol=1e-9)
     task, X, Y, _ = learned("states")
     w, batch, pooled = rng.normal(size=task.n_features), task.prepare(X, Y), Temperature(0.5, 1.0)
-    answers = [bits(RenyiOracle(task, batch, weights, "augmented", pooled, n).total(w)) for n in (1, 2)]
+    answers = [bits(RenyiOracle(task, batch, weights, "augmented", pooled, n_jobs=n).total(w)) for n in (1, 2)]
     assert_same_bits(answers)
     undivided = RenyiOracle(task, batch, weights, "augmented", pooled)._planes(w, None).total(weights)
     np.testing.assert_allclose(answers[0][0], undivided.slope, rtol=1e-9, atol=1e-9)
 
 
-def test_an_example_asked_twice_stays_in_one_hand_where_answers_are_remembered(many_pieces):
+def test_an_example_asked_twice_stays_in_one_hand_where_answers_are_remembered(many_pieces, monkeypatch):
     task, X, Y, _ = learned("loopy graphs")
-    oracle = TaskOracle(task, task.prepare(X, Y), np.ones(len(Y)), "augmented", HARD, 2)
-    assert len(oracle._bounds(np.array([3, 0, 2, 1]), 0.0)) > 2
-    assert len(oracle._bounds(np.array([3, 0, 3, 1]), 0.0)) == 2
+    oracle = TaskOracle(task, task.prepare(X, Y), np.ones(len(Y)), "augmented", HARD, n_jobs=2)
+    pool, calls = task.pool_batch, []
+    monkeypatch.setattr(task, "pool_batch", lambda batch, query: calls.append(query) or pool(batch, query))
+    w = np.ones(task.n_features)
+    oracle.planes(w, np.array([3, 0, 2, 1]))
+    assert len(calls) > 1
+    calls.clear()
+    oracle.planes(w, np.array([3, 0, 3, 1]))
+    assert len(calls) == 1
 
 
 def test_a_subclass_of_a_chunked_task_may_pool_chunk_by_chunk(many_pieces):
     class Own(Chain):
         def pool_batch(self, batch, query):
-            asked.append((len(query.chunks.bounds), len(query.examples(batch))))
+            requested.append((len(query.chunks.bounds), len(query.examples(batch))))
             return super().pool_batch(batch, query)
 
     class Divided(Own):
-        def chunked(self, batch, mode, temperature):
-            return False
+        def cost(self, batch, mode, temperature):
+            return super().cost(batch, mode, temperature)._replace(chunked=False)
 
     found, calls = [], []
     for task in (Chain(), Own(), Divided()):
-        asked = []
+        requested = []
         task.learn(TOKENS, WORDS)
-        oracle = TaskOracle(task, task.prepare(TOKENS, WORDS), np.ones(N), "augmented", HARD, 2)
+        oracle = TaskOracle(task, task.prepare(TOKENS, WORDS), np.ones(N), "augmented", HARD, n_jobs=2)
         found.append(oracle.planes(np.ones(task.n_features)))
-        calls.append(asked)
+        calls.append(requested)
     assert len(calls[1]) == 1
     assert calls[1][0][0] > 2
     assert len(calls[2]) > 2
@@ -224,8 +230,8 @@ def test_python_functions_stay_in_one_piece(many_pieces):
 
     batch = Multiclass()
     batch.n_examples = 9
-    oracle = TaskOracle(Plain(), batch, np.ones(9), "free", HARD, 2)
-    assert len(oracle._bounds(None, 0.0)) == 2
+    oracle = TaskOracle(Plain(), batch, np.ones(9), "free", HARD, n_jobs=2)
+    assert oracle.sum_bounds() is None
 
 
 ELSEWHERE = """
@@ -257,18 +263,18 @@ def test_decoding_gives_the_same_outputs_for_any_number_of_threads():
 def test_estimators_hand_their_threads_to_all_oracles():
     task, X, Y, _ = learned("states")
     batch = task.prepare(X, Y)
-    objective = build_objective(task, batch, np.ones(N), SOFT).in_threads(3)
+    objective = build_objective(task, batch, np.ones(N), SOFT).divided(3)
     assert (objective.plus.n_jobs, objective.minus.n_jobs) == (3, 3)
     assert objective.reweighted(np.zeros(N)).smoothed(0.5).plus.n_jobs == 3
-    told = []
+    reported = []
 
-    class Told(ModLat):
+    class Reported(ModLat):
         def _solver(self, objective):
-            told.append(objective.blind().plus.n_jobs)
+            reported.append(objective.blind().plus.n_jobs)
             return super()._solver(objective)
 
-    Told(LatentMulticlass(), n_jobs=2, max_iter=1, restarts=1).fit(STATES, LABELS)
-    assert told == [2]
+    Reported(LatentMulticlass(), n_jobs=2, max_iter=1, restarts=1).fit(STATES, LABELS)
+    assert reported == [2]
 
 
 # ---- threads ---------------------------------------------------------------------------------------------
@@ -307,7 +313,7 @@ def test_answers_are_taken_in_order_while_few_are_there(many_pieces):
         assert max(most) <= 2 * n_jobs
     # Slopes may be long: those of all pieces together would not fit where a few do.
     task, X, Y, _ = learned("classes")
-    oracle = TaskOracle(task, task.prepare(X, Y), np.ones(N), "augmented", HARD, 2)
+    oracle = TaskOracle(task, task.prepare(X, Y), np.ones(N), "augmented", HARD, n_jobs=2)
     inner, slopes, counts = oracle._total, [], []
 
     def total(w, rows):

@@ -150,11 +150,11 @@ def outcome(model):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_that_was_stopped_ends_with_the_same_bits(name, tmp_path, kept):
     model, inputs, outputs = MODELS[name]
-    path, asked = tmp_path / "run", []
+    path, requested = tmp_path / "run", []
     undisturbed = outcome(fresh(model).fit(inputs, outputs, checkpoint=path))
     assert len(kept) == 1
-    assert outcome(fresh(model).fit(inputs, outputs, checkpoint=path, callback=asked.append)) == undisturbed
-    assert not asked
+    assert outcome(fresh(model).fit(inputs, outputs, checkpoint=path, callback=requested.append)) == undisturbed
+    assert not requested
     path.unlink()
     kept.clear()
     assert outcome(fresh(model).fit(inputs, outputs, checkpoint=Checkpoint(path, every=0))) == undisturbed
@@ -200,17 +200,17 @@ def path(tmp_path, three_iterations):
 
 
 def test_larger_limits_go_on_and_equal_ones_return_at_once(path):
-    asked = []
+    requested = []
 
     def count(line):
-        asked.append(line.iteration)
+        requested.append(line.iteration)
 
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         again = small(max_iter=3).fit(X, Y, checkpoint=path, callback=count)
-    assert (again.n_iter_, asked) == (3, [])
+    assert (again.n_iter_, requested) == (3, [])
     further = small(max_iter=1000).fit(X, Y, checkpoint=path, callback=count)
     assert outcome(further) == outcome(small().fit(X, Y))
-    assert asked == list(range(4, further.n_iter_ + 1))
+    assert requested == list(range(4, further.n_iter_ + 1))
     done = path.read_bytes()
     assert outcome(small().fit(X, Y, checkpoint=path)) == outcome(further)
     assert path.read_bytes() == done
@@ -467,8 +467,8 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(path):
         with raises("checkpoint", got=lost, hint="Free disk space", error=CheckpointError) as found:
             small().fit(inputs, outputs, checkpoint=Checkpoint(larger, every=0))
         assert isinstance(found.value, OSError)
-        told = "training has ended, but its last state was not written: `checkpoint` must be"
-        with pytest.warns(ConvergenceWarning, match="max_iter"), pytest.warns(UserWarning, match=told) as caught:
+        reported = "training has ended, but its last state was not written: `checkpoint` must be"
+        with pytest.warns(ConvergenceWarning, match="max_iter"), pytest.warns(UserWarning, match=reported) as caught:
             model = small(max_iter=1).fit(inputs, outputs, checkpoint=Checkpoint(larger, every=1e9))
         assert model.n_iter_ == 1
         assert {one.filename for one in caught} == {__file__}
@@ -518,14 +518,14 @@ def test_an_interrupt_while_a_checkpoint_is_written_leaves_the_last_one(path, mo
     ],
 )
 def test_a_disk_that_is_full_when_a_start_ends_is_told_at_once_unless_it_is_the_last(model, tmp_path, monkeypatch):
-    told = []
+    reported = []
 
     def note(path, tree, identity, ended=False):
-        told.append(ended)
+        reported.append(ended)
 
     monkeypatch.setattr(module, "write_checkpoint", note)
     fresh(model).fit(STATES, KINDS, checkpoint=Checkpoint(tmp_path / "run", every=0))
-    assert told == [False] * (len(told) - 1) + [True]
+    assert reported == [False] * (len(reported) - 1) + [True]
 
 
 def test_rounds_of_self_pacing_are_no_limit(tmp_path):
@@ -595,7 +595,7 @@ def test_resuming_is_printed(path, capsys):
 @pytest.mark.parametrize("name", ["block ascent, then bundle", "self-paced"])
 def test_the_rounds_of_all_parts_are_told(name, tmp_path):
     model, inputs, outputs = MODELS[name]
-    path, told = tmp_path / "run", []
+    path, reported = tmp_path / "run", []
     iterations = len(fresh(model).fit(inputs, outputs, checkpoint=path).history_)
 
     class Listener:
@@ -603,10 +603,10 @@ def test_the_rounds_of_all_parts_are_told(name, tmp_path):
             return None
 
         def go_on(self, name, n_iter):
-            told.append(n_iter)
+            reported.append(n_iter)
 
     fresh(model).fit(inputs, outputs, checkpoint=path, callback=Listener())
-    assert told == [iterations]
+    assert reported == [iterations]
 
 
 def train_for_long(path):

@@ -140,7 +140,12 @@ REFUSED = {
         formats.read_graphs,
         r"line 1: expected float at nodes\[0\]\.features\[0\]",
     ),
-    "a place in underscores": ("a.tsv", f"{texts.SITES.decode()}a\t1_0\t2\t+\t1\tA\n", read_sites, "the six columns"),
+    "a place in underscores": (
+        "a.bed",
+        f"{texts.SITES.decode()}a\t1_0\t2\tm\t1\t+\tA\n",
+        read_sites,
+        "the seven columns",
+    ),
     "a name of many parts": ("a.toml", f"{'a.' * 5000}b = 1\n", read_tables, "5000 dots in one line"),
     "a table in a list": ("a.toml", f"train = [{{ {'a.' * 150}b = 1 }}]\n", read_tables, "nested more than 10 deep"),
     "options without end": ("a.toml", "#" * 2**19, read_tables, "more than 262144 bytes"),
@@ -163,8 +168,8 @@ def test_a_query_of_many_variables_is_read(tmp_path):
 @example(name="a; part x", part=3)
 @settings(deadline=None)
 def test_names_of_documents_are_read_as_they_stand(tmp_path_factory, name, part):
-    told = "" if part is None else f"; part {part:03d}"
-    path = written(tmp_path_factory.mktemp("names") / "a.conll", f"#begin document ({name}){told}\na 0 0 w -\n")
+    reported = "" if part is None else f"; part {part:03d}"
+    path = written(tmp_path_factory.mktemp("names") / "a.conll", f"#begin document ({name}){reported}\na 0 0 w -\n")
     (document,) = formats.read_coreference(path)
     assert (document.name, document.part) == (name, part or 0)
 

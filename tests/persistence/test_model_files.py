@@ -202,19 +202,19 @@ def test_a_full_disk_keeps_the_earlier_model(tmp_path, earlier):
         if earlier:
             old.save(folder)
         before = contents(folder) if earlier else None
-        told = save_when_full(new, folder, k)
-        if told is None:
+        reported = save_when_full(new, folder, k)
+        if reported is None:
             break
-        assert "No space left on device" in told
+        assert "No space left on device" in reported
         if folder.exists() and len(latentstruct.load(folder).coef_) == len(new.coef_):
             # Only the last operation fails when the new model is in place.
             assert len(contents(folder)) == 2
-            assert "unchanged" not in told
+            assert "unchanged" not in reported
             continue
         assert folder.exists() == earlier
         if earlier:
             assert contents(folder) == before
-            assert "the earlier model there is unchanged" in told
+            assert "the earlier model there is unchanged" in reported
     # Two files are opened, written, synchronized and renamed, and their folder is synchronized.
     assert k > 8
     assert len(contents(folder)) == 2

@@ -461,8 +461,8 @@ def test_foreign_json(folder, text):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("format", "other-model", "got 'other-model' version 3"),
-        ("version", 4, "got 'latentstruct-model' version 4"),
+        ("format", "other-model", "got 'other-model' version 4"),
+        ("version", 5, "got 'latentstruct-model' version 5"),
         ("version", "1", "the folder of a latentstruct model"),
         ("estimator", "os.system", "unknown estimator 'os.system'"),
         ("estimator", "Chain", "unknown estimator 'Chain'"),
@@ -736,6 +736,6 @@ def test_what_training_reached_must_be_of_its_kind(name, value, tmp_path):
 
 def test_a_field_with_a_long_name_is_told_in_short(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps({"x" * 20_000: 1}))
-    with pytest.raises(latentstruct.FormatError, match="the folder of a latentstruct model") as told:
+    with pytest.raises(latentstruct.FormatError, match="the folder of a latentstruct model") as reported:
         latentstruct.load(tmp_path)
-    assert len(str(told.value)) < 600
+    assert len(str(reported.value)) < 600

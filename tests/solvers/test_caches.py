@@ -7,8 +7,7 @@ from error_fields import raises
 from latentstruct import CCCP, Bundle, Chain, LatentMulticlass, LatentSSVM, StructuralSVM
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import BlockAscent, CuttingPlane, FrankWolfe, HingeSolver, Proximal
-from latentstruct.solvers.bundle import PlaneBundle
-from latentstruct.solvers.caches import dense_planes, shared_out
+from latentstruct.solvers.bundle import PlaneBundle, dense_planes, shared_out
 
 TOL = 3e-3
 
@@ -21,7 +20,7 @@ def noisy_chains(n=40, n_labels=4, n_inputs=8):
 
 
 class Watch:
-    """The bytes that kept planes take, asked after each that is added: stores and bundles."""
+    """The bytes that kept planes take, measured after each that is added: stores and bundles."""
 
     def __init__(self, monkeypatch):
         self.begin()

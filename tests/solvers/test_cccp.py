@@ -1,5 +1,6 @@
 import warnings
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -219,8 +220,8 @@ def test_extreme_weights_end_well_or_say_so(C):
         warnings.simplefilter("always")
         model = LatentSSVM(States(), C=C, max_seconds=20).fit(X, Y)
     assert np.isfinite(model.coef_).all()
-    told = [str(item.message) for item in caught]
-    assert model.stop_reason_ == "converged" or any("stopped early" in text for text in told)
+    reported = [str(item.message) for item in caught]
+    assert model.stop_reason_ == "converged" or any("stopped early" in text for text in reported)
 
 
 @pytest.mark.parametrize(("first", "second"), [("bundle", "block_ascent"), ("auto", "bundle"), ("frank_wolfe", "auto")])
@@ -436,11 +437,11 @@ def test_self_paced_learning_ends_with_all_examples():
 
 def test_self_paced_learning_may_be_ended_before_its_first_round(monkeypatch):
     task, batch, objective = latent_objective(8, C=0.3)
-    asked = []
+    requested = []
 
     def interrupted(*arguments, **rest):
-        asked.append(1)
-        if len(asked) == 1:
+        requested.append(1)
+        if len(requested) == 1:
             raise KeyboardInterrupt
         return pool_batch(*arguments, **rest)
 
@@ -712,7 +713,7 @@ class HighCompletion(States):
 
 @pytest.mark.parametrize(
     ("task", "message"),
-    [(WrongCompletion(), "the completion of example"), (HighCompletion(), "offsets other than 0")],
+    [(WrongCompletion(), "the completion of example"), (HighCompletion(), "the completion of example")],
 )
 def test_broken_completions_are_told_what_is_wrong(task, message):
     X, Y = hidden_data(3, n=6)
@@ -730,3 +731,48 @@ def test_latents_that_do_not_fit_are_named():
 @pytest.mark.parametrize("solver", [CCCP(), CCCP(Bundle()), CCCP(FrankWolfe()), CCCP(LBFGS()), SelfPaced()], ids=str)
 def test_the_solvers_keep_the_contract(solver):
     check_solver(solver)
+
+
+class Noting(BlockAscent):
+    """Notes the oracle calls of each run."""
+
+    runs: ClassVar[list] = []
+
+    def minimize(self, *arguments, **options):
+        found = super().minimize(*arguments, **options)
+        self.runs.append(found.oracle_calls)
+        return found
+
+
+def test_oracle_calls_are_those_of_the_inner_solvers():
+    task, batch, objective = latent_objective(8, C=0.3, noise=0.2)
+    with_first(objective, task, batch, 8)
+    Noting.runs.clear()
+    result = CCCP(Noting(), restarts=2).minimize(objective)
+    assert len(Noting.runs) >= len(result.history)
+    # Each start also evaluates its initial latents.
+    assert result.oracle_calls == sum(Noting.runs) + 2 * objective.n_examples
+
+
+class Recorder:
+    """A checkpointer that only notes why training ended, empty if it did not."""
+
+    saved, name = None, "recorder"
+
+    def __init__(self):
+        self.ended = []
+
+    def save(self, make_tree, ended=""):
+        self.ended.append((make_tree()["start"], ended))
+
+
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_a_checkpoint_is_final_only_after_the_last_start(restarts):
+    task, batch, objective = latent_objective(8, C=0.3, noise=0.2)
+    with_first(objective, task, batch, 8)
+    recorder = Recorder()
+    result = CCCP(restarts=restarts).minimize(objective, checkpointer=recorder)
+    *earlier, (start, reason) = recorder.ended
+    assert {ended for _, ended in earlier} == {""}
+    assert {start for start, _ in recorder.ended} == set(range(restarts))
+    assert (start, reason) == (restarts - 1, result.reason)

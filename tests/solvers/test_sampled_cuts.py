@@ -72,7 +72,7 @@ def test_sampled_cuts_train_measures(loss):
 
 @pytest.mark.parametrize("task", [Multiclass(), Measure("f1")])
 def test_cuts_without_rows_are_level(task):
-    """Where all examples keep their margin, as with a large C on rows that can be told apart, no row has a slope."""
+    """Where all examples keep their margin, as with a large C on separable rows, no row has a slope."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = (X[:, 0] > 0.3).astype(int)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import piqp
@@ -713,7 +714,7 @@ def test_slack_rescaling_needs_the_hard_max():
         (FrankWolfe, "certify_every", 0, "an integer of at least 1"),
         (FrankWolfe, "step", "long", "'pairwise', 'away' or 'plain'"),
         (Bundle, "proximity", -1, "a finite number of at least 0"),
-        (Bundle, "max_planes", 1, "an integer of at least 2"),
+        (Bundle, "max_planes", 1, "an integer of at least 2 or None"),
         (Bundle, "cached_planes", 1, "an integer of at least 2 or 0"),
         (LBFGS, "memory", 0, "an integer of at least 1"),
         (LBFGS, "smoothing", 0, "a finite number above 0"),
@@ -828,8 +829,9 @@ def test_slow_block_ascent_is_given_up(fall, objective, crawls):
     solver = HingeSolver(tol=1e-3, patience=10)
     gaps = [0.2 * fall**k for k in range(20)]
     history = [Iteration(k + 1, objective, objective - gap, gap, k, float(k)) for k, gap in enumerate(gaps)]
-    assert solver._crawls(history, 10) is crawls
-    assert not solver._crawls(history[:19], 10)
+    for listed, expected in ((history, crawls), (history[:19], False)):
+        point = SimpleNamespace(monitor=SimpleNamespace(history=listed), warm=False)
+        assert solver._crawls(10, point) is expected
 
 
 @pytest.mark.parametrize("solver", [BlockAscent, FrankWolfe, Subgradient, Bundle, HingeSolver, CuttingPlane])
@@ -913,7 +915,7 @@ def test_bounds_never_fall_and_never_exceed_an_objective(solver, scale):
 
 def test_the_tracked_dual_value_is_that_of_the_store():
     """After each oracle call and each ascent, also where planes with dual mass must go."""
-    objective = correlated_problem(1.0).counted()
+    objective = correlated_problem(1.0)
     for most, cache_mb in ((2, None), (3, 0.06), (None, None)):
         monitor = Monitor(objective, 1e-3, 10, 10.0)
         point = DualPoint(objective, monitor, np.zeros(objective.n_features), None, most, cache_mb)

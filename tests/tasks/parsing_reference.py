@@ -187,7 +187,7 @@ def twin_loss(task, true, found):
 
 
 def unshared(node):
-    """The derivation with every node an object of its own, so that nodes can be told apart."""
+    """The derivation with every node an object of its own, so that nodes can be distinguished."""
     return (*node[:3], tuple(unshared(child) for child in node[3]), *node[4:])
 
 

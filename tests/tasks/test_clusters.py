@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from error_fields import raises
 from latentstruct.exceptions import InputError
 from latentstruct.metrics import ClusterScore, cluster_scores
 
-MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "pairs")
+MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "lea", "pairs")
 
 
 def sets_of(labels):
@@ -45,6 +46,16 @@ def pair_counts(key, response):
     return len(together[0] & together[1]), len(together[0])
 
 
+def lea_counts(key, response):
+    """Moosavi and Strube: |S| times the fraction of its links in the response; an item alone has a link to itself."""
+    total = 0.0
+    for S in key:
+        links = {frozenset(pair) for pair in combinations(S, 2)} or {frozenset(S)}
+        found = {frozenset(pair) for R in response for pair in (combinations(R, 2) if len(R) > 1 else [tuple(R)])}
+        total += len(S) * len(links & found) / len(links)
+    return total, sum(map(len, key))
+
+
 def phi3(a, b):
     return len(a & b)
 
@@ -58,6 +69,7 @@ COUNTS = {
     "b_cubed": b_cubed_counts,
     "ceaf_entity": lambda key, response: ceaf_counts(key, response, phi4),
     "ceaf_mention": lambda key, response: ceaf_counts(key, response, phi3),
+    "lea": lea_counts,
     "pairs": pair_counts,
 }
 
@@ -194,5 +206,5 @@ def test_bad_input(truth, found, message):
 
 @pytest.mark.parametrize("weights", [[1.0], [0.0, 0.0], [-1.0, 1.0], [np.nan, 1.0]])
 def test_bad_weights(weights):
-    with pytest.raises(InputError, match="`sample_weight` must be 2 finite weights"):
+    with raises("sample_weight", expected="2 finite weights ≥ 0 (one per document), not all 0"):
         cluster_scores([[0], [0]], [[0], [0]], weights)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from error_fields import raises
 from latentstruct import LatentSSVM, StructuralSVM
 from latentstruct._native import clustering
 from latentstruct._native.pairs import distinct_rows
@@ -286,9 +287,9 @@ def test_wrong_forests_are_refused():
     for message, edges in wrong.items():
         with pytest.raises(InputError, match=message):
             task.completion_planes(batch, [np.array(edges)])
-    with pytest.raises(InputError, match="`latents` must be a sequence of 1 latents"):
+    with raises("latents", got="2 latents", expected="a sequence of 1 latents"):
         task.completion_planes(batch, [[[0, 1], [1, 2]]] * 2)
-    with pytest.raises(InputError, match="`H_pred` must be a sequence of 1 forests"):
+    with raises("H_pred", got="2 forests", expected="a sequence of 1 forests"):
         task.loss([[0, 0]], [[0, 0]], [[[0, 1]]] * 2)
 
 
@@ -321,17 +322,17 @@ def test_bad_documents(task, X, Y, message):
 def test_bad_requests():
     _, X, Y, _ = documents(0)
     for penalty in (0.0, -1.0, np.inf, np.nan):
-        with pytest.raises(InputError, match="`penalty` must be a finite number above 0"):
+        with raises("penalty", expected="a finite number above 0"):
             Coreference(penalty).learn(X, Y)
-    with pytest.raises(InputError, match="above 0, got 'r'"):
+    with raises("penalty", got="'r'", expected="a finite number above 0"):
         Coreference("r").learn(X, Y)
     for task in TASKS:
         task.learn(X, Y)
-        with pytest.raises(InputError, match="hard maxima only"):
+        with raises("temperature", got="(1.0, 0.0)", expected="(0, 0) for Cor"):
             task.planes(task.prepare(X, Y), np.zeros(4), "free", Temperature(1.0))
-        with pytest.raises(InputError, match="without true outputs, got 'augmented'"):
+        with raises("mode", got="'augmented'", expected="'free' for a batch without true outputs"):
             task.planes(task.prepare(X), np.zeros(4), "augmented", HARD)
-        with pytest.raises(InputError, match=r"`Y_pred\[0\]` must be a sequence of 3 labels"):
+        with raises("Y_pred[0]", got="2 labels", expected="a sequence of 3 labels"):
             task.loss([[0, 0, 0]], [[0, 0]])
 
 

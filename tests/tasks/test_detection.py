@@ -258,7 +258,11 @@ BOX = [[0, 0, 4, 4]]
         (Detection(), [(BOX, 3.0)] * 2, r"`X\[0\]\.features` must be 1 rows, one per box, got shape \(\)"),
         (Detection(), [(BOX, None)] * 2, r"`X\[0\]\.features` must be 1 rows, one per box, got shape \(\)"),
         (Detection(), [(BOX, [1.0])] * 2, r"`X` must be an array of shape \(n, H, d\), one row per"),
-        (Detection(), [([[0, 4, 4, 4]], np.ones((1, 3)))] * 2, r"`X\[0\].boxes\[0\]` must be a box"),
+        (
+            Detection(),
+            [([[0, 4, 4, 4]], np.ones((1, 3)))] * 2,
+            r"`X\[0\]\.boxes\[0\]` must be a box with finite x0 < x1 and y0 < y1",
+        ),
         (Detection(), [(BOX, np.ones((1, 3))), (BOX, np.ones((1, 4)))], r"`X\[1\]` must be rows with 3 features"),
         (Detection(), [(BOX, [[np.nan]])] * 2, r"`X\[0\]` must be finite, got nan at row 0, column 0"),
         (Detection(), [], "`X` must be at least one example, got none"),
@@ -283,22 +287,22 @@ def test_bad_images(task, X, message):
 def test_bad_predictions():
     _, X, truth = images()
     task, batch, Y = learned(X, truth)
-    with pytest.raises(InputError, match="`X` must be rows with 2 features, as in training"):
+    with raises("X", got="5 features", expected="rows with 2 features, as in training"):
         task.prepare([DetectionInput(BOX, np.ones((1, 5)))])
-    with pytest.raises(InputError, match=r"`X\[0\].boxes` must be at least one box"):
+    with raises("X[0].boxes", got="shape (0, 4)", expected="at least one box of four numbers x0, y0, x1, y1"):
         task.prepare([DetectionInput(np.zeros((0, 4)), np.ones((0, 2)))])
-    with pytest.raises(InputError, match="`Y` must be a sequence of 6 outputs, got 5 outputs"):
+    with raises("Y", got="5 outputs", expected="a sequence of 6 outputs"):
         task.prepare(X, Y[:-1])
-    with pytest.raises(InputError, match=r"`latents\[0\]` must be a state from 0 to 4, got 99"):
+    with raises("latents[0]", got="99", expected="a state from 0 to 4"):
         task.completion_planes(batch, [99] * 6)
-    with pytest.raises(InputError, match="`latents` must be a sequence of 6 latents, got 1 latents"):
+    with raises("latents", got="1 latents", expected="a sequence of 6 latents"):
         chosen_boxes(X, [0])
-    with pytest.raises(InputError, match="`latents` must be a sequence such as a list, got None"):
+    with raises("latents", got="None", expected="a sequence such as a list"):
         chosen_boxes(X, None)
-    with pytest.raises(InputError, match="`X` must be a sequence such as a list, got None"):
+    with raises("X", got="None", expected="a sequence such as a list"):
         chosen_boxes(None, [0])
     for wrong in (9, -1, 0.5, "0", None):
-        with pytest.raises(InputError, match=r"`latents\[2\]` must be the index of a candidate"):
+        with raises("latents[2]", expected="the index of a candidate from 0 to 1"):
             chosen_boxes(X, [0, 0, wrong, 0, 0, 0])
     close(chosen_boxes(X, np.zeros(6, dtype=np.int32)), [x.boxes[0] for x in X])
     close(chosen_boxes(X, [0] * 6), [x.boxes[0] for x in X])

@@ -84,7 +84,7 @@ def test_branch_and_bound_finds_what_enumeration_finds(query, w, mode):
 
 
 def plain_greedy(benefits, covers, k):
-    """Greedy choice with every gain computed anew."""
+    """Greedy choice with every gain recomputed."""
     chosen, covered = [], set()
     for _ in range(k):
         gains = {j: sum(benefits[e] for e in held - covered) for j, held in enumerate(covers) if j not in chosen}
@@ -98,7 +98,7 @@ def plain_greedy(benefits, covers, k):
 @given(queries(most_documents=9), st.lists(st.integers(-5, 5), min_size=9, max_size=9))
 def test_gains_kept_up_to_date_choose_what_gains_computed_anew_choose(query, by_size):
     matrix, _, k = query
-    # With eight words all gains are eighths of whole numbers, so that rounding cannot decide.
+    # With eight words all gains are multiples of one eighth, so that rounding cannot decide.
     missing = 8 - int((matrix > 0).any(axis=0).sum())
     extra = np.zeros((len(matrix), missing))
     extra[np.arange(missing) % len(matrix), np.arange(missing)] = 1.0
@@ -141,7 +141,7 @@ def test_greedy_training_is_never_below_the_truth(query, w):
 
 
 def coverable(rng, n_queries=5, n=7, k=3):
-    """Queries whose subtopics k documents can cover, each told by a word that no other has."""
+    """Queries whose subtopics k documents can cover, each marked by a word that no other has."""
     X, Y = [], []
     for _ in range(n_queries):
         topics = rng.integers(0, k, n)
@@ -218,8 +218,8 @@ def noisy_topics(seed, n_queries, n=12, n_topics=4):
         topics = rng.choice(n_topics, n, p=[0.4, 0.3, 0.2, 0.1])
         documents = []
         for j, topic in enumerate(topics):
-            told = [("topic", topic, word) for word in range(3)]
-            documents.append(told + [("noise", j, word) for word in range(rng.integers(0, 20))])
+            reported = [("topic", topic, word) for word in range(3)]
+            documents.append(reported + [("noise", j, word) for word in range(rng.integers(0, 20))])
         X.append(documents)
         Y.append([[topic] for topic in topics.tolist()])
     return X, Y
@@ -373,16 +373,16 @@ def test_bad_input(task, X, Y, message):
 def test_soft_max_is_refused():
     task = DiverseSubset(1)
     task._set()
-    with pytest.raises(InputError, match="hard maxima only"):
+    with raises("temperature", expected="(0, 0) for DiverseSubset, which supports hard maxima only"):
         task.planes(task.prepare([WORDS]), np.zeros(task.n_features), "free", Temperature(1.0))
 
 
 def test_bad_choices():
-    with pytest.raises(InputError, match="indices of different documents"):
+    with raises("chosen", got="[0, 0]", expected="indices of different documents"):
         subtopic_loss([["a"], ["b"]], [0, 0])
-    with pytest.raises(InputError, match="indices of documents from 0 to 1, got 2"):
+    with raises("chosen", got="2", expected="indices of documents from 0 to 1"):
         subtopic_loss([["a"], ["b"]], [2])
-    with pytest.raises(InputError, match="the indices of the chosen documents"):
+    with raises("chosen", got="[0.5]", expected="the indices of the chosen documents"):
         subtopic_loss([["a"], ["b"]], [0.5])
     with raises("choices", got="1 choices"):
         diversity_scores([[["a"]], [["b"]]], [[0]])

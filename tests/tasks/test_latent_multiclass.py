@@ -8,6 +8,7 @@ from scipy import sparse
 from test_tasks import close, compare
 
 import reference
+from error_fields import raises
 from latentstruct import InputError, LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM, Temperature, load
 from latentstruct.testing import check_task
 
@@ -219,15 +220,15 @@ def test_bad_data(task, X, message):
 def test_prediction_needs_the_form_of_training():
     task = LatentMulticlass(weights="state")
     task.learn(np.ones((2, 4, 3)), ["a", "b"])
-    with pytest.raises(InputError, match="`X` must be rows with 3 features, as in training"):
+    with raises("X", got="5 features", expected="rows with 3 features, as in training"):
         task.prepare(np.ones((2, 4, 5)))
-    with pytest.raises(InputError, match="`X` must be an input with 4 rows per example, as in"):
+    with raises("X", got="2 rows per example", expected="an input with 4 rows per example, as in training"):
         task.prepare(np.ones((2, 2, 3)))
-    with pytest.raises(InputError, match="`label` must be one of the known labels 'a', 'b'"):
+    with raises("label", got="'z'", expected="one of the known labels 'a', 'b'"):
         task.prepare(np.ones((2, 4, 3)), ["a", "z"])
     mixture = LatentMulticlass(n_states=4, weights="state")
     mixture.learn(np.ones((2, 3)), ["a", "b"])
-    with pytest.raises(InputError, match="`X` must be an input with one row per example, as in"):
+    with raises("X", got="4 rows per example", expected="an input with one row per example, as in training"):
         mixture.prepare(np.ones((2, 4, 3)))
     views = LatentMulticlass()
     views.learn(np.ones((2, 4, 3)), ["a", "b"])

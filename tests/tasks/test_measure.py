@@ -131,10 +131,10 @@ def test_a_large_set_has_its_worst_table_found_by_bounds():
     rng = np.random.default_rng(0)
     truth = np.arange(100_000) < 10_000
     scores = rng.normal(size=100_000) + 3.0 * truth
-    asked = []
+    requested = []
 
     def same(a, b, c, d):
-        asked.append(a.size)
+        requested.append(a.size)
         return 1.0 - 2 * a / (2 * a + b + c)
 
     classes = TableLoss(same).prepared(TwoClasses.of(truth))
@@ -142,7 +142,7 @@ def test_a_large_set_has_its_worst_table_found_by_bounds():
     coefficients, loss = TableLoss(same).augmented(classes, scores)
     expected, expected_loss = Measure("f1")._make_loss().augmented(classes, scores)
     close(loss + coefficients @ scores, expected_loss + expected @ scores)
-    assert sum(asked) < 3_000_000
+    assert sum(requested) < 3_000_000
 
 
 class SetTask(Measure):

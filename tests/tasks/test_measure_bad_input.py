@@ -79,27 +79,27 @@ def test_data_that_are_refused():
     with raises("sample_weight", expected="None for Measure"):
         fit(Measure("f1"), X, y, sample_weight=np.ones(30))
     model = fit(Measure("f1"))
-    with pytest.raises(InputError, match="`sample_weight` must be None because the whole set is one example"):
+    with raises("sample_weight", expected="None because the whole set is one example"):
         model.score(X, y, sample_weight=np.ones(30))
-    with pytest.raises(InputError, match="3 features, as in training, got 2 features"):
+    with raises("X", got="2 features", expected="rows with 3 features, as in training"):
         model.predict(X[:, :2])
-    with pytest.raises(InputError, match="`label` must be one of the known labels 0, 1"):
+    with raises("label", got="7", expected="one of the known labels 0, 1"):
         model.score(X, np.full(30, 7))
     chosen = fit(Measure("precision@k", k=10))
     for judge in (chosen.score, chosen.loss):
-        with pytest.raises(InputError, match="`k` must be at most 9, the number of examples"):
+        with raises("k", got="10", expected="at most 9, the number of examples"):
             judge(X[:9], y[:9])
-    with pytest.raises(InputError, match="`Y` must be labels of both classes, got 30 labels of one class"):
+    with raises("Y", got="30 labels of one class", expected="labels of both classes"):
         model.task_.prepare(X, np.ones(30, dtype=int))
 
 
 def test_modes_that_are_refused():
     X, y = two_clouds()
-    with pytest.raises(InputError, match="hard maxima only"):
+    with raises("temperature", got="(1.0, 0.0)", expected="(0, 0) for Measure, which supports hard maxima only"):
         StructuredEstimator(Measure("f1"), temperature=(1.0, 0.0)).fit(X, y)
     for loss in ("rocarea", "average_precision", "prbep"):
         task, _ = learned(Measure(loss), X, y)
-        with pytest.raises(InputError, match="`batch` must be a batch with the true classes"):
+        with raises("batch", got="none", expected="a batch with the true classes"):
             task.planes(task.prepare(X), np.zeros(3), "free", HARD)
 
 
@@ -110,6 +110,6 @@ def test_functions_of_tables_are_not_saved(tmp_path):
 
 def test_a_function_must_be_monotone_where_not_all_tables_are_tried(monkeypatch):
     monkeypatch.setattr(set_losses, "LISTED_TABLES", 100)
-    with pytest.raises(InputError, match="`loss` must be a function that does not increase with true"):
+    with raises("loss", expected="a function that does not increase with true positives nor decrease with false"):
         fit(Measure(uneven))
     assert fit(Measure(jaccard)).certified_

@@ -220,7 +220,7 @@ def test_state_is_restored():
     other = Motif(3, 1)
     other.restore(task.state())
     assert other.n_features == task.n_features == 12 + 16
-    with pytest.raises(InputError, match="`state` must be a state with 32 features, as given by"):
+    with raises("state", expected="a state with 32 features, as given by `width` and `background_order`"):
         Motif(4, 1).restore(task.state())
 
 
@@ -308,7 +308,7 @@ def test_what_needs_labels_says_so():
     ):
         with raises("mode", hint="Prepare the batch with `Y`"):
             ask()
-    with pytest.raises(InputError, match="`Y_pred` must be a sequence of 2 labels, got 1 labels"):
+    with raises("Y_pred", got="1 labels", expected="a sequence of 2 labels"):
         task.loss([1, -1], [1])
 
 
@@ -433,14 +433,14 @@ def test_sites_of_a_trained_motif(trained):
     with pytest.raises(TypeError):
         _ = named + 3
     assert find_sites(model, named)[0] == sites[0]._replace(sequence="a")
-    with pytest.raises(InputError, match="`names` must be a sequence of 2 names, got 1 names"):
+    with raises("names", got="1 names", expected="a sequence of 2 names"):
         find_sites(model, planted.X[:2], ["a"])
 
 
 def test_sites_need_a_motif_model():
     model = LatentSSVM(Motif(3))
     model.task_, model.coef_ = "no task", np.zeros(3)
-    with pytest.raises(InputError, match="`model` must be an estimator with a Motif task, such as"):
+    with raises("model", expected="an estimator with a Motif task, such as LatentSSVM(Motif(width=11))"):
         find_sites(model, ["ACGT"])
 
 

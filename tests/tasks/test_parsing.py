@@ -28,7 +28,6 @@ from latentstruct import CRF, HiddenCRF, StructuralSVM
 from latentstruct.core.oracles import SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.data.trees import Constituent, tagged_words, words
-from latentstruct.exceptions import InputError
 from latentstruct.tasks.parsing.batch import probable_constituents
 from latentstruct.tasks.parsing.task import LEAST_PROBABILITY, Parsing
 from latentstruct.testing import check_task
@@ -244,8 +243,8 @@ def test_marginals_of_sub_symbols_are_summed_up(Y, splits_and_tagged, temperatur
 
 def check_marginals(case, w, temperature):
     """Compare the probabilities of constituents with those by all trees."""
-    told = case.task.marginals(case.batch, w, Temperature(temperature, temperature))
-    for found, listed in zip(told, list_trees(case.task, case.X, case.Y), strict=True):
+    reported = case.task.marginals(case.batch, w, Temperature(temperature, temperature))
+    for found, listed in zip(reported, list_trees(case.task, case.X, case.Y), strict=True):
         expected = twin_marginals(listed, w, temperature)
         assert set(found) <= set(expected)
         assert {one for one, share in expected.items() if share > 1.001 * LEAST_PROBABILITY} <= set(found)
@@ -272,10 +271,10 @@ def test_marginals_of_trained_models():
 
 def test_marginals_need_a_temperature():
     case = learned(Parsing(), BANK, tagged=False)
-    with pytest.raises(InputError, match=r"`temperature` must be above 0 for marginals, got 0\.0"):
+    with raises("temperature", got="0.0", expected="above 0 for marginals"):
         case.task.marginals(case.batch, np.zeros(case.task.n_features), Temperature())
     split = learned(Parsing(splits=2), BANK, tagged=False)
-    with pytest.raises(InputError, match="`temperature` must be the same for outputs and latents"):
+    with raises("temperature", got="(0.0, 1.0)", expected="the same for outputs and latents"):
         split.task.marginals(split.batch, np.zeros(split.task.n_features), Temperature(0.0, 1.0))
     with raises("temperature", expected="above 0 for probabilities"):
         StructuralSVM(Parsing(), max_iter=200).fit(SENTENCES, BANK).marginals(SENTENCES)

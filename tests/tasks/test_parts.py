@@ -193,7 +193,11 @@ def test_soft_maxima_are_refused_where_there_are_none():
         pool = PartsTask.pool
 
     X, Y = matchings(3, 0)
-    with pytest.raises(InputError, match=r"HardMatching.*StructuralSVM.*pool\(\)"):
+    with raises(
+        "temperature",
+        expected="(0, 0) for HardMatching,",
+        hint="Use StructuralSVM or LatentSSVM, define pool() of a PartsTask, or use",
+    ):
         CRF(HardMatching()).fit(X, Y)
     check_task(HardMatching(), X, Y)
     task = Sides()
@@ -205,7 +209,7 @@ def test_soft_maxima_are_refused_where_there_are_none():
     class HardSides(Sides):
         pool_completion = PartsTask.pool_completion
 
-    with pytest.raises(InputError, match="`temperature` must be 0 because HardSides does not define"):
+    with raises("temperature", got="1.0", expected="0 because HardSides does not define pool_completion()"):
         HiddenCRF(HardSides()).fit([np.ones((1, 2, 3))], [(1,)])
 
 
@@ -229,7 +233,10 @@ def test_soft_maxima_are_refused_where_there_are_none():
             {"part_losses": lambda self, x, y: (np.inf, np.zeros(len(x) ** 2))},
             r"`Wrong\.part_losses of example 0` must be two values, first a finite number",
         ),
-        ({"part_losses": lambda self, x, y: (0.0, np.zeros(3))}, r"`Wrong\.part_losses of example 0`"),
+        (
+            {"part_losses": lambda self, x, y: (0.0, np.zeros(3))},
+            r"`Wrong\.part_losses of example 0` must be an array of shape \(9,\), one number per part",
+        ),
     ],
 )
 def test_functions_that_return_nonsense_are_named(wrong, message):
@@ -246,7 +253,7 @@ def test_a_latent_output_must_be_a_pair():
 
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(2, 2, 3)) for _ in range(2)], [(1, 0), (0, 1)]
-    with pytest.raises(InputError, match=r"`Alone\.output of example 0` must be a pair \(y, h\) because `latent` is"):
+    with raises("Alone.output of example 0", got="1", expected="a pair (y, h) because `latent` is True"):
         LatentSSVM(Alone()).fit(X, Y).predict(X)
 
 
@@ -280,7 +287,7 @@ def test_training_with_listed_outputs():
         x[:, :, 2] = 1.0
     for make in (MarginalSSVM, MinEntropySSVM):
         assert make(ListedSides(), C=1.0).fit(X, Y).score(X, Y) > 0.5
-    with pytest.raises(InputError, match="`alpha` must be different from 1 for ListedSides"):
+    with raises("alpha", got="1.0", expected="different from 1 for ListedSides"):
         MinEntropySSVM(ListedSides(), alpha=1.0).fit(X, Y)
 
 

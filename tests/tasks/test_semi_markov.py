@@ -242,7 +242,7 @@ def test_latents_that_contradict_what_is_known_are_refused():
     good = [[(0, 2, "a"), (2, 3, "b")], [(0, 1, "b"), (1, 2, "a")]]
     LatentSSVM(SemiMarkov()).fit(X, Y, H=good)
     for wrong in ([(0, 1, "a"), (1, 3, "a")], [(0, 2, "b"), (2, 3, "b")], [(0, 2, "a")]):
-        with pytest.raises(InputError, match=r"`latents\[0\]` must be segments that cover the sequence and contain"):
+        with raises("latents[0]", expected="segments that cover the sequence and contain those of `Y`"):
             LatentSSVM(SemiMarkov()).fit(X, Y, H=[wrong, good[1]])
 
 

@@ -26,7 +26,7 @@ from latentstruct import (
     load,
 )
 from latentstruct.core.objective import build_objective
-from latentstruct.core.regularizers import GroupNorm
+from latentstruct.core.regularizers import L2, GroupNorm
 from latentstruct.estimators.paths import groupnorm_path, largest_strength
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks.classes.states import StateTable
@@ -287,7 +287,7 @@ def test_groups_of_weights():
     np.testing.assert_array_equal(pruned.state_groups(), np.tile(5 * y + h, D + 1))
     views = LatentMulticlass()
     views.learn(np.ones((2, 3, 2)), [0, 1])
-    with pytest.raises(InputError, match="`weights` must be 'state' for groups of states, got 'class'"):
+    with raises("weights", got="'class'", expected="'state' for groups of states"):
         views.state_groups()
 
 
@@ -336,7 +336,7 @@ def test_pruned_inputs_in_the_wrong_form():
     assert len(needed) < 4
     with raises("X[0]", got="4 rows", expected=f"5 rows, or {len(needed)} rows"):
         pruned.predict(X[:, :4])
-    with pytest.raises(InputError, match=r"`X\[1\]` must be 5 rows, or 3 rows for the states \[1, 3, 4\]"):
+    with raises("X[1]", got="4 rows", expected="5 rows, or 3 rows for the states [1, 3, 4]"):
         pruned.predict([X[0], X[1, :4]])
     broken = X.copy()
     broken[7, needed[-1], 1] = np.inf
@@ -389,7 +389,7 @@ def test_blocks_of_examples_join(monkeypatch):
 
 
 def test_rows_of_states_of_different_lengths():
-    with pytest.raises(InputError, match="`states` must be an array"):
+    with raises("states", got="rows of different lengths", expected="an array"):
         StateTable.checked([[1], [1, 1]], 2, 2)
 
 
@@ -410,9 +410,9 @@ def test_no_weights_are_better_than_zero_at_the_largest_strength(seed, groups, w
     task = LatentMulticlass(weights="state", costs=MATRIX, bias=bias, states=kinds)
     task.learn(X, truth)
     n_groups = task.n_state_groups(groups == "shared_states")
-    factors = rng.uniform(0.5, 2.0, n_groups) if weighted else None
-    highest = largest_strength(task, X, truth, 0.7, groups, factors)
-    norm = GroupNorm(groups, highest * (1.0 if factors is None else factors))
+    factors = rng.uniform(0.5, 2.0, n_groups) if weighted else 1.0
+    model = LatentSSVM(task, C=0.7, regularizer=GroupNorm(groups, factors))
+    norm = GroupNorm(groups, largest_strength(model, X, truth) * factors)
     batch = task.prepare(X, truth)
     objective = build_objective(task, batch, np.full(8, 0.7), HARD, regularizer=norm)
     at_zero = objective.value(np.zeros(task.n_features))
@@ -427,7 +427,9 @@ def test_a_path_of_strengths():
     _, X, Y = path_data(0)
     seen = []
     task = LatentMulticlass(weights="state", bias=1.0)
-    path = groupnorm_path(task, X, Y, C=0.5, n_strengths=4, ratio=5e-2, callback=lambda *found: seen.append(found))
+    path = groupnorm_path(
+        LatentSSVM(task, C=0.5), X, Y, n_strengths=4, ratio=5e-2, callback=lambda *found: seen.append(found)
+    )
     assert len(path) == len(seen) == 4
     assert [strength for strength, _ in seen] == path.strengths.tolist() == sorted(path.strengths)
     close(path.strengths[0], 5e-2 * path.strengths[-1])
@@ -459,12 +461,19 @@ def test_strengths_first_latents_and_the_end_are_the_users():
     task = LatentMulticlass(weights="state", bias=1.0)
     first, quick = rng.integers(0, 3, len(Y)), Proximal(smoothing=())
     path = groupnorm_path(
-        task, X, Y, 1.0, [5.0, 1.0, 2.0], H=first, solver=quick, callback=lambda strength, model: strength >= 2.0
+        LatentSSVM(task, C=1.0, solver=quick),
+        X,
+        Y,
+        strengths=[5.0, 1.0, 2.0],
+        H=first,
+        callback=lambda strength, model: strength >= 2.0,
     )
     assert path.strengths.tolist() == [1.0, 2.0]
     alone = LatentSSVM(task, C=1.0, regularizer=GroupNorm("states", 1.0), solver=quick).fit(X, Y, H=first)
     close(path.coefs[0], alone.coef_)
-    solved = groupnorm_path(task, X, Y, 1.0, [2.0], solver=Proximal(smoothing=(), max_iter=500), groups="shared_states")
+    solver = Proximal(smoothing=(), max_iter=500)
+    model = LatentSSVM(task, C=1.0, solver=solver, regularizer=GroupNorm("shared_states"))
+    solved = groupnorm_path(model, X, Y, strengths=[2.0])
     assert solved.model(0).solver.max_iter == 500
     assert solved.model(0).regularizer.groups == "shared_states"
 
@@ -482,14 +491,13 @@ def test_strengths_first_latents_and_the_end_are_the_users():
         ({"strengths": [1.0, 0.0]}, "at least one finite number, all above 0"),
         ({"strengths": [np.nan]}, "at least one finite number"),
         ({"strengths": "strong"}, "real numbers"),
-        ({"regularizer_weights": np.zeros(6)}, "above 0"),
         ({"X": np.zeros((40, 3, D))}, "different from 0"),
         ({"C": "a"}, "a finite number above 0"),
         ({"C": 0}, "a finite number above 0"),
         ({"C": np.nan}, "a finite number above 0"),
         ({"C": 0, "strengths": [1.0]}, "a finite number above 0"),
-        ({"groups": [[0, 1]]}, "'states' or 'shared_states'"),
-        ({"groups": "angles"}, "'states' or 'shared_states'"),
+        ({"regularizer": GroupNorm([[0, 1]])}, "a GroupNorm of the groups 'states' or 'shared_states'"),
+        ({"regularizer": L2()}, "a GroupNorm of the groups 'states' or 'shared_states'"),
         ({"solver": Proximal}, "a solver such as"),
         ({"solver": 3}, "a solver such as"),
         ({"solver": "best"}, "'auto', 'block_ascent'"),
@@ -501,19 +509,30 @@ def test_strengths_first_latents_and_the_end_are_the_users():
 def test_bad_paths(settings, expected):
     _, X, Y = path_data(0)
     with raises(next(iter(settings)), expected=expected):
-        groupnorm_path(**{"task": LatentMulticlass(weights="state"), "X": X, "Y": Y, **settings})
+        of_path = {"n_strengths", "ratio", "strengths", "callback", "max_seconds", "X"} & settings.keys()
+        of_model = {name: value for name, value in settings.items() if name not in of_path}
+        model = LatentSSVM(**{"task": LatentMulticlass(weights="state"), "C": 1.0, **of_model})
+        groupnorm_path(model, **{"X": X, "Y": Y, **{name: settings[name] for name in of_path}})
 
 
 def test_weights_of_a_path_are_one_per_group():
     _, X, Y = path_data(0)
+    task = LatentMulticlass(weights="state")
     with raises("weights", got="shape (5,)", expected="shape (6,)"):
-        groupnorm_path(LatentMulticlass(weights="state"), X, Y, regularizer_weights=np.ones(5))
+        groupnorm_path(LatentSSVM(task, regularizer=GroupNorm(weights=np.ones(5))), X, Y)
+    with raises("weights", expected="above 0"):
+        groupnorm_path(LatentSSVM(task, regularizer=GroupNorm(weights=np.zeros(6))), X, Y)
+    with raises("groups", got="'angles'", expected="'states', 'shared_states', an array of shape (d,)"):
+        groupnorm_path(LatentSSVM(task, regularizer=GroupNorm("angles")), X, Y)
+    with raises("estimator", expected="a LatentSSVM"):
+        groupnorm_path(task, X, Y)
 
 
 def test_solvers_of_a_path_have_names_too():
     _, X, Y = path_data(2)
     task = LatentMulticlass(weights="state")
-    named = [groupnorm_path(task, X, Y, 1.0, [5.0], solver=name) for name in ("auto", "proximal", Proximal())]
+    solvers = ("auto", "proximal", Proximal())
+    named = [groupnorm_path(LatentSSVM(task, C=1.0, solver=one), X, Y, strengths=[5.0]) for one in solvers]
     for path in named[1:]:
         np.testing.assert_array_equal(path.coefs, named[0].coefs)
 
@@ -535,7 +554,11 @@ def test_an_interrupted_path_keeps_what_it_has():
     task, called = LatentMulticlass(weights="state"), []
     with pytest.warns(ConvergenceWarning) as heard:
         path = groupnorm_path(
-            task, X, Y, 1.0, [0.1, 1.0, 5.0], solver=Interrupting(), callback=lambda *found: called.append(found[0])
+            LatentSSVM(task, C=1.0, solver=Interrupting()),
+            X,
+            Y,
+            strengths=[0.1, 1.0, 5.0],
+            callback=lambda *found: called.append(found[0]),
         )
     assert any(
         str(line.message).startswith("the path stopped early (interrupted) after 2 of 3 strengths;") for line in heard
@@ -548,24 +571,24 @@ def test_an_interrupted_path_keeps_what_it_has():
         raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match=r"stopped early \(interrupted\) after 1 of 2 strengths"):
-        assert len(groupnorm_path(task, X, Y, 1.0, [0.1, 1.0], callback=interrupt)) == 1
+        assert len(groupnorm_path(LatentSSVM(task, C=1.0), X, Y, strengths=[0.1, 1.0], callback=interrupt)) == 1
 
 
 def test_a_path_tells_of_its_progress_and_ends_in_time(capsys):
     _, X, Y = path_data(1)
     task = LatentMulticlass(weights="state")
-    quick = Proximal(smoothing=())
-    path = groupnorm_path(task, X, Y, 1.0, [2.0, 5.0], solver=quick, verbose=True, max_seconds=1e6)
+    quick = LatentSSVM(task, C=1.0, solver=Proximal(smoothing=()))
+    path = groupnorm_path(quick, X, Y, strengths=[2.0, 5.0], verbose=True, max_seconds=1e6)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(path) == 2
     assert lines[1].startswith(
         f"strength   2 of 2  λ 5  objective {path.objectives[1]:.6g}  {path.n_states[1]} of 6 st"
     )
-    free = groupnorm_path(task, X, Y, 1.0, [2.0, 5.0], solver=quick)
+    free = groupnorm_path(quick, X, Y, strengths=[2.0, 5.0])
     assert capsys.readouterr().out == ""
     np.testing.assert_array_equal(free.coefs, path.coefs)
     with pytest.warns(ConvergenceWarning, match=r"the path stopped early \(max_seconds\) after 1 of 2 strengths"):
-        short = groupnorm_path(task, X, Y, 1.0, [2.0, 5.0], solver=quick, max_seconds=1e-9)
+        short = groupnorm_path(quick, X, Y, strengths=[2.0, 5.0], max_seconds=1e-9)
     assert short.model(0).stop_reason_ == "callback"
     assert len(short) == len(short.strengths) == 1
 
@@ -573,9 +596,9 @@ def test_a_path_tells_of_its_progress_and_ends_in_time(capsys):
 def test_what_cannot_be_drawn():
     unfitted = LatentSSVM(LatentMulticlass(weights="state"))
     for model in (3, unfitted):
-        with pytest.raises(InputError, match="`model` must be fitted"):
+        with raises("model", expected="fitted with LatentMulticlass(weights='state')"):
             plot_states(model)
-    with pytest.raises(InputError, match="`path` must be"):
+    with raises("path", got="[1]", expected="a GroupNormPath"):
         plot_path([1])
 
 
@@ -584,7 +607,7 @@ def test_pictures_of_states():
     from matplotlib.figure import Figure
 
     _, X, Y = path_data(0)
-    path = groupnorm_path(LatentMulticlass(weights="state"), X, Y, 1.0, [0.1, 1.0])
+    path = groupnorm_path(LatentSSVM(LatentMulticlass(weights="state"), C=1.0), X, Y, strengths=[0.1, 1.0])
     model = path.model(0)
     bars = plot_states(model, [-12.0, 0.0, 12.0])
     np.testing.assert_allclose([bar.get_height() for bar in bars.patches], model.states_.ravel())
@@ -594,6 +617,6 @@ def test_pictures_of_states():
     assert [text.get_text() for text in lines.get_legend().get_texts()] == ["0", "1"]
     counts = next(ax for ax in lines.figure.axes if ax is not lines)
     np.testing.assert_array_equal(counts.lines[0].get_ydata(), path.n_states)
-    with pytest.raises(InputError, match=r"`names`.*3 names"):
+    with raises("names", got="2 names", expected="a sequence of 3 names"):
         plot_states(model, ["left", "right"])
     pyplot.close("all")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import reference
+from error_fields import raises
 from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.data.trees import Tree
@@ -138,7 +139,7 @@ def test_modes_that_need_the_truth_say_so():
     _, X, truth = class_data()
     task = Multiclass()
     task.learn(X, truth)
-    with pytest.raises(InputError, match="augmented"):
+    with raises("mode", got="'augmented'", expected="'free' for a batch without true outputs"):
         task.planes(task.prepare(X), np.zeros(task.n_features), "augmented", Temperature())
 
 
@@ -449,7 +450,7 @@ def test_example_task_is_the_enumeration():
     w = rng.normal(size=4)
     compare(task, batch, list_digits(X, Y), w, Temperature())
     compare(task, batch, list_digits(X, Y), w, Temperature(), rows=np.array([3, 1]))
-    with pytest.raises(InputError, match="hard max"):
+    with raises("temperature", got="(1.0, 0.0)", expected="(0, 0) for Digits, which supports hard maxima only"):
         task.planes(batch, w, "free", Temperature(1.0))
 
 

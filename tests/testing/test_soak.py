@@ -46,7 +46,7 @@ def test_a_broken_invariant_is_found(monkeypatch, capsys):
 
 
 def is_plain(seed):
-    """Tell whether a case trains a small task without a fault."""
+    """Return whether a case trains a small task without a fault."""
     _, problem, _, case = draw_case(seed)
     return problem.name == "Multiclass" and case.names["fault"] == "few iterations" and not problem.twists
 

@@ -1,4 +1,4 @@
-"""Pages in Chromium: nothing is asked for, nothing overflows, everything can be read."""
+"""Pages in Chromium: nothing is loaded from elsewhere, nothing overflows, all text is readable."""
 
 from pathlib import Path
 

@@ -296,10 +296,10 @@ def test_words_claim_no_more_than_was_proved():
     assert "the minimum is certified" in " ".join(training_in_words(certified))
     states = RNG.normal(size=(30, 3, 4))
     latent = LatentSSVM(LatentMulticlass(), restarts=2).fit(states, Y[:30])
-    told = " ".join(training_in_words(latent))
-    assert "certified" not in told
-    assert "may be a local minimum" in told
-    assert "best of 2 starts" in told
+    reported = " ".join(training_in_words(latent))
+    assert "certified" not in reported
+    assert "may be a local minimum" in reported
+    assert "best of 2 starts" in reported
     smooth = CRF(Multiclass(), solver="lbfgs").fit(X, Y)
     smooth.lower_bound_ = -math.inf
     assert "no lower bound" in " ".join(training_in_words(smooth))
@@ -394,18 +394,18 @@ def tagger(tmp_path_factory):
     sentences = make_example(0).decode().split("\n\n")
     (folder / "train.txt").write_text("\n\n".join(sentences[:60]) + "\n\n")
     (folder / "valid.txt").write_text("\n\n".join(sentences[60:]))
-    told = run(
+    reported = run(
         *("train", "chain", folder / "train.txt", "--valid", folder / "valid.txt", "-o", folder / "model"),
         *("--report", folder / "train.html", "-q"),
     )
-    assert f"report          {folder / 'train.html'}" in told.stdout
+    assert f"report          {folder / 'train.html'}" in reported.stdout
     return folder
 
 
 def test_training_and_the_command_write_the_same_page(tagger):
     out = tagger / "report.html"
-    told = run("report", tagger / "model", "--data", tagger / "valid.txt", "-o", out, "-q")
-    assert told.stdout.splitlines()[0].split() == ["report", str(out)]
+    reported = run("report", tagger / "model", "--data", tagger / "valid.txt", "-o", out, "-q")
+    assert reported.stdout.splitlines()[0].split() == ["report", str(out)]
     pages = [Parsed((tagger / name).read_text()) for name in ("train.html", "report.html")]
     first, second = ([text for text in page.texts if "written" not in text] for page in pages)
     unnamed = [[text for text in texts if "valid.txt" not in text] for texts in (first, second)]

@@ -195,10 +195,10 @@ def test_covered_and_missed_subtopics_are_all_there_are(trained):
     for i in (0, len(queries) - 1):
         table, facts = shown.draw(i)
         assert len(table.rows) == model.estimator.task_.k
-        told = [text for _, texts in facts.facts for text in texts.split(", ") if text != "none"]
-        assert len(told) == len({topic for topics in queries[i].subtopics for topic in topics})
+        reported = [text for _, texts in facts.facts for text in texts.split(", ") if text != "none"]
+        assert len(reported) == len({topic for topics in queries[i].subtopics for topic in topics})
         n_covered = 0 if facts.facts[0][1] == "none" else len(facts.facts[0][1].split(", "))
-        assert shown.remarks[i].startswith(f"{n_covered} of {len(told)} subtopics covered")
+        assert shown.remarks[i].startswith(f"{n_covered} of {len(reported)} subtopics covered")
 
 
 # ---- images -----------------------------------------------------------------------------------------------------
@@ -324,8 +324,8 @@ def test_hidden_states_are_drawn_as_squares_and_have_norms(graph_model, tmp_path
 def test_of_large_graphs_a_part_is_shown(graph_model, tmp_path):
     kind, model = graph_model
     shown, _ = show_examples(write_graphs(tmp_path / "test.jsonl", 1, 1000, 2), kind, model)
-    told, drawing, table = shown.draw(0)
-    assert told.text.startswith("60 of 1001 nodes")
+    reported, drawing, table = shown.draw(0)
+    assert reported.text.startswith("60 of 1001 nodes")
     check_block(drawing)
     assert len(table.rows) == 15
     assert table.title.startswith("The first 15 of ")

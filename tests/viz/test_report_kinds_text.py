@@ -22,7 +22,7 @@ from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import write_sites
 from latentstruct.io.fasta import read_sites
 from latentstruct.tasks.motif.sites import Site, reverse_complement
-from latentstruct.viz.report.blocks import Drawing, Group, Letters, TableBlock, Text, Tokens
+from latentstruct.viz.report.blocks import Drawing, FactList, Group, Letters, TableBlock, Text, Tokens
 from latentstruct.viz.report.model import model_page
 
 
@@ -100,7 +100,7 @@ def test_long_sentences_and_strange_labels_of_chains(tmp_path):
     assert len(tokens.tokens) == 400
     assert "200 further words are not shown." in tokens.caption
     assert max(len(token.text) for token in tokens.tokens) == 40
-    # Labels that the font of plots has not are told in a table.
+    # Labels that the font of plots lacks are shown in a table.
     transitions, features = kind.weight_blocks(trained)
     assert isinstance(transitions, TableBlock)
     assert "25 of 30 labels" in features.note
@@ -111,12 +111,12 @@ def test_long_sentences_and_strange_labels_of_chains(tmp_path):
 @settings(max_examples=60, deadline=None)
 def test_features_of_chains_are_told_with_their_values(sentence):
     template = WindowFeatures(window=1, affixes=1).fit([[(word, "T|\\") for word in sentence]])
-    told = {name: show_feature(name, [0, 4]) for name in template.vocabulary_}
-    assert told["bias"] == "any token"
-    assert all(f"word: {word}" in told.values() and f"prefix: {word[0]}" in told.values() for word in sentence)
-    assert "column 4: T|\\" in told.values()
-    assert "word at −1: edge" in told.values()
-    assert all(f"word at −1, 0: {a} {b}" in told.values() for a, b in pairwise(sentence))
+    reported = {name: show_feature(name, [0, 4]) for name in template.vocabulary_}
+    assert reported["bias"] == "any token"
+    assert all(f"word: {word}" in reported.values() and f"prefix: {word[0]}" in reported.values() for word in sentence)
+    assert "column 4: T|\\" in reported.values()
+    assert "word at −1: edge" in reported.values()
+    assert all(f"word at −1, 0: {a} {b}" in reported.values() for a, b in pairwise(sentence))
 
 
 def samples(n=60):
@@ -137,10 +137,10 @@ def test_classes_and_what_speaks_for_them(tmp_path, model):
         rival = labels.index(y[i]) if y[i] != predicted[i] else int(np.argsort(-scores[i])[1])
         assert float(table.rows[-1][2]) == pytest.approx(scores[i].max() - scores[i, rival], rel=0.01, abs=0.01)
         assert {row[0] for row in table.rows} == {"言葉", "width", "constant", "sum"}
-        told = dict(facts.facts)
-        assert "predicted" in told[predicted[i]]
-        assert "true" in told[y[i]]
-        assert ("probability" in told[y[i]]) == (model == "crf")
+        reported = dict(facts.facts)
+        assert "predicted" in reported[predicted[i]]
+        assert "true" in reported[y[i]]
+        assert ("probability" in reported[y[i]]) == (model == "crf")
     wrong = sum(row[2] for table in of(TableBlock, examples.overview) for row in table.rows)
     assert wrong == examples.losses.sum()
     assert page(kind, trained, examples).count("Contributions for") > 2
@@ -172,7 +172,7 @@ def test_measures_and_what_speaks_for_them(tmp_path, optimize):
         assert float(table.rows[-1][2]) - threshold == pytest.approx(scores[i], rel=0.02, abs=0.02)
         assert f"prediction is {'far' if scores[i] > 0 else 'near'}." in table.note
     assert len(of(Drawing, examples.overview)) == 1
-    # The name of a feature that plots cannot write is told in a table.
+    # The name of a feature that plots cannot draw is shown in a table.
     assert of(TableBlock, kind.weight_blocks(trained))[0].rows
     assert "truly far" not in examples.remarks[0]
     assert "Contributions for far" in page(kind, trained, examples)
@@ -204,7 +204,7 @@ def motif(tmp_path_factory):
 def test_motifs_and_their_sites(motif):
     kind, trained, examples = examples_of(motif / "model", data=str(motif / "data.fa"))
     assert "held out from training" in (motif / "report.html").read_text(encoding="utf-8")
-    sites = {one.sequence: one for one in read_sites(motif / "model" / "sites.tsv")}
+    sites = {one.sequence: one for one in read_sites(motif / "model" / "sites.bed")}
     data = kind.read(trained, HeldOut(data=str(motif / "data.fa")))
     strands = set()
     for i, (name, sequence) in enumerate(zip(data.positive.names, data.positive.sequences, strict=True)):
@@ -221,11 +221,16 @@ def test_motifs_and_their_sites(motif):
         assert strand[at : at + 8] == marked[0]
     assert strands == {1, -1}
     assert len(of(Drawing, examples.overview)) == 1
-    assert len(of(Drawing, kind.weight_blocks(trained))) == 3
+    assert len(of(Drawing, kind.weight_blocks(trained))) == 1
+    lead = kind.lead_blocks(trained)
+    # The logo comes first, then its significance, then the sites and where they begin.
+    assert [type(block) for block in lead] == [Drawing, FactList, TableBlock, Drawing]
+    assert dict(lead[1].facts)["significance"] == "not tested, as no sequences were held out"
+    assert [row[0] for row in lead[2].rows] == [one.sequence for one in sorted(sites.values(), key=lambda s: -s.score)]
 
 
 def test_known_sites_of_motifs(motif, tmp_path):
-    found = read_sites(motif / "model" / "sites.tsv")
+    found = read_sites(motif / "model" / "sites.bed")
     hit, missed = found[0], found[1]
     far = 0 if missed.start > 20 else 45
     table = tmp_path / "sites.tsv"
@@ -249,10 +254,10 @@ def test_motifs_without_the_files_beside_them(motif, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(motif / "model", copy)
     (copy / "motif.meme").unlink()
-    (copy / "sites.tsv").unlink()
+    (copy / "sites.bed").unlink()
     kind, trained = load_trained(copy)
-    told = [block.text for block in of(Text, kind.weight_blocks(trained))]
-    assert [text.split(": ")[1] for text in told] == ["motif.meme is missing.", "sites.tsv is missing."]
+    reported = [block.text for block in of(Text, kind.lead_blocks(trained))]
+    assert [text.split(": ")[1] for text in reported] == ["motif.meme is missing."]
 
 
 def test_long_sequences_are_cut_around_their_site(motif, tmp_path):
@@ -271,11 +276,10 @@ def test_tables_of_sites(tmp_path):
     sites = [Site("a", 3, 8, 1, 1.5, "ACGTA"), Site("b c", 0, 5, -1, -0.25, "TTTTT")]
     write_sites(tmp_path / "sites.tsv", sites)
     assert read_sites(tmp_path / "sites.tsv") == sites
-    header = "sequence\tstart\tend\tstrand\tscore\tsite\n"
+    header = "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\n"
     for text, message in (
         ("a\tb\n", "sites.tsv, line 1: expected the header"),
-        (f"{header}a\t3\tx\t+\t1\tA\n", r"sites.tsv, line 2: expected the six columns"),
-        (header, "expected at least one site"),
+        (f"{header}a\t3\tx\tm\t1\t+\tA\n", r"sites.tsv, line 2: expected the seven columns"),
     ):
         (tmp_path / "sites.tsv").write_text(text)
         with pytest.raises(FormatError, match=message):

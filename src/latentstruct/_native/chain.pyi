@@ -52,8 +52,8 @@ def pool_labelings(
     scores spread by less than limit·ε are pooled without logarithms at each token.
     """
 
-def expected_costs(marginals: Matrix, truth: Indices, offsets: Indices, costs: Matrix, out: Vector, /) -> None:
-    """out[k] = Σ marginals[t, s] costs[truth[t], s] over the tokens of sequence k; unknown labels have the last row."""
+def expected_terms(marginals: Matrix, truth: Indices, offsets: Indices, terms: Matrix, out: Vector, /) -> None:
+    """out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens of sequence k; see `LabelScores`."""
 
 def labeling_atoms(
     labels: Indices, offsets: Indices, tokens: Indices, n_labels: int, blocks: Blocks, pointers: Indices, atoms: Any, /
@@ -83,8 +83,8 @@ def best_planes(
     """Find the best labelings of the selected sequences first … last − 1, and write their values, losses and features.
 
     `products` (N, S) are those of the selected tokens, or empty: then computed from `inputs`, a CSR matrix, and
-    `weights`. `truth` has the labels of all tokens of the batch, or none in the mode FREE; `found` is (2, k): values
-    and losses.
+    `weights`. `truth` has the labels of all tokens of the batch, or none if no terms depend on them; `found` is
+    (2, k): values and sums of the terms.
     """
 
 def expected_atoms(

@@ -92,8 +92,21 @@ def soft_atoms(
 ) -> int:
     """Pool windows and labels of each row and write its expected features as atoms; return their number."""
 
-def flank_counts(layout: Layout, tables: Tables, width: int, rows: Indices, margin: int, counts: Matrix, /) -> float:
-    """Add the expected letters around each row's window to `counts` (l + 2·margin, 4); return Σ_k ln Σ_h exp(score)."""
+def flank_counts(
+    layout: Layout,
+    tables: Tables,
+    width: int,
+    rows: Indices,
+    log_odds: float,
+    margin: int,
+    counts: Matrix,
+    carriers: Vector,
+    /,
+) -> float:
+    """Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
+
+    `carriers` become the probabilities of a site. Return Σ_k ln(1 + odds · mean_h exp(score)).
+    """
 
 def word_counts(
     bases: Letters, offsets: Indices, rows: Indices, length: int, both: bool, once: bool, counts: Indices, /
@@ -114,3 +127,20 @@ def gibbs_sweep(
     /,
 ) -> float:
     """Draw each row's window from its posterior given the windows of all others, and return Σ_k score."""
+
+def shuffle_words(bases: Letters, offsets: Indices, length: int, seed: int, shuffled: Letters, /) -> None:
+    """Shuffle each sequence such that its counts of words of a length are kept, uniformly among all such sequences."""
+
+def scan_hits(
+    letters: Letters,
+    forward: NDArray[np.int32],
+    reverse: NDArray[np.int32],
+    width: int,
+    least: int,
+    begin: int,
+    starts: Indices,
+    strands: NDArray[np.int8],
+    scores: NDArray[np.int32],
+    /,
+) -> tuple[int, int]:
+    """Find windows that score `least` or more, from `begin` on; return where to go on, and the number of hits."""

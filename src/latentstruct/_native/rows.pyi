@@ -7,19 +7,16 @@ Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# Rows of a CSR matrix are `indptr`, `features` and `data`; no data means that all values are 1.
+# Row pointers, features and values of a CSR matrix; no values means that all are 1.
+Compressed = tuple[Indices, NDArray[np.int32], Vector]
 
-def compress_matrix(matrix: Matrix, /) -> tuple[Indices, NDArray[np.int32], Vector]:
+def compress_matrix(matrix: Matrix, /) -> Compressed:
     """Return row pointers, features and values of the nonzero entries of a matrix; no values if all are 1."""
 
-def rows_times_weights(
-    indptr: Indices, features: NDArray[np.int32], data: Vector, selected: Indices, weights: Matrix, out: Matrix, /
-) -> None:
+def rows_times_weights(rows: Compressed, selected: Indices, weights: Matrix, out: Matrix, /) -> None:
     """out[k] = x_{selected[k]} W; weights is (d, S), out is (len(selected), S)."""
 
-def add_rows_transposed(
-    indptr: Indices, features: NDArray[np.int32], data: Vector, selected: Indices, coefficients: Matrix, out: Matrix, /
-) -> None:
+def add_rows_transposed(rows: Compressed, selected: Indices, coefficients: Matrix, out: Matrix, /) -> None:
     """Out += Σ_k x_{selected[k]}ᵀ coefficients[k]; coefficients is (len(selected), S), out is (d, S)."""
 
 def rows_dot(rows: Rows, selected: Indices, vector: Vector, out: Vector, /) -> None:

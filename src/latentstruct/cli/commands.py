@@ -1,4 +1,4 @@
-"""The commands: train, prepare, predict, evaluate, report, info, tasks, example, infer, reproduce and demo."""
+"""The commands: train, prepare, predict, evaluate, report, info, tasks, example, infer, scan, reproduce and demo."""
 
 import inspect
 import sys
@@ -25,12 +25,14 @@ from latentstruct.cli.declaring import (
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.grammar import App, Command, commands_of, lazy_group
 from latentstruct.cli.infer import InferOptions, infer
+from latentstruct.cli.lazy import models, plots, sharded
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.prepared import prepare, show_prepared
 from latentstruct.cli.registry import KINDS, find_kind, load_trained, restore_trained
 from latentstruct.cli.report import ReportOptions, report
 from latentstruct.cli.reproduce import ReproduceOptions, reproduce
 from latentstruct.cli.run import train
+from latentstruct.cli.scan import ScanOptions, scan
 from latentstruct.cli.tasks import ExampleOptions, TasksOptions, example, tasks
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json, show_percent
 
@@ -182,13 +184,11 @@ class InfoOptions:
 def info(options: InfoOptions) -> None:
     """Print what a model is."""
     from latentstruct.core.protocols import TransitionWeights
-    from latentstruct.data.sharded import ShardedData
-    from latentstruct.persistence.models import read_files, restore_model
 
     if is_prepared(options.model):
-        show_prepared(ShardedData(options.model), options.json)
+        show_prepared(sharded.ShardedData(options.model), options.json)
         return
-    files = read_files(options.model)
+    files = models.read_files(options.model)
     result: dict[str, Any] = {"model": str(options.model)}
     kind = find_kind(files.settings.extra)
     if kind is not None:
@@ -198,7 +198,7 @@ def info(options: InfoOptions) -> None:
         result |= {"kind": kind.name, "n_examples": record.n_examples, "seconds": record.seconds}
         result |= kind.describe(trained, options.top)
     else:
-        estimator = restore_model(files)
+        estimator = models.restore_model(files)
         result |= describe_model(files.settings, estimator)
         if isinstance(estimator.task_, TransitionWeights):
             result["transitions"] = strongest_transitions(estimator, options.top)
@@ -226,9 +226,8 @@ class DemoOptions:
 def demo(options: DemoOptions) -> None:
     """Run the demonstration."""
     from latentstruct.cli.demo import draw, run_demo
-    from latentstruct.viz.plots import require_plots
 
-    require_plots()
+    plots.require_plots()
     check_folder(options.output)
     progress = Progress(options.quiet)
     with caught_warnings() as warned, ended_by_interrupt(), progress:
@@ -261,6 +260,7 @@ _COMMANDS: tuple[tuple[type[Any], Any], ...] = (
     (TasksOptions, tasks),
     (ExampleOptions, example),
     (InferOptions, infer),
+    (ScanOptions, scan),
     (ReproduceOptions, reproduce),
     (DemoOptions, demo),
 )

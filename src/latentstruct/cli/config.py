@@ -13,7 +13,17 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from latentstruct.cli.parameters import INTEGER, NUMBER, SHARED, SWITCH, TEXT, Parameter, list_parameters, walk_commands
+from latentstruct.cli.parameters import (
+    AUTO,
+    INTEGER,
+    NUMBER,
+    SHARED,
+    SWITCH,
+    TEXT,
+    Parameter,
+    list_parameters,
+    walk_commands,
+)
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import write_output
 
@@ -172,7 +182,7 @@ def _checked_one(value: Any, parameter: Parameter, where: str) -> Any:
         INTEGER: is_number and isinstance(value, int),
         NUMBER: is_number,
         TEXT: isinstance(value, str) or (is_number and isinstance(value, int)),
-    }.get(parameter.type, isinstance(value, str))
+    }.get(parameter.type, isinstance(value, str)) or (parameter.auto and value == AUTO)
     if not fits:
         raise FormatError(where, _entry(parameter, value), parameter.expected)
     return str(value) if parameter.type == TEXT else value

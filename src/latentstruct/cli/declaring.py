@@ -1,5 +1,6 @@
 """Options of commands, declared as fields of dataclasses: ``k: int = option(5, "Number of documents.", min=1)``."""
 
+import math
 from collections.abc import Callable
 from dataclasses import MISSING, field, fields
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from latentstruct.cli.parameters import CHOICE, split_annotation
+from latentstruct.cli.parameters import AUTO, CHOICE, split_annotation
 
 TYPER, SETS = "typer", "sets"
 
@@ -24,6 +25,7 @@ def option(
     min: float | None = None,
     max: float | None = None,
     sets: str | None = None,
+    auto: type | None = None,
 ) -> Any:
     """Return a field that is an option of a command.
 
@@ -43,11 +45,25 @@ def option(
         Limits of a number.
     sets : str, optional
         The parameter of the library that it sets, if that has another name. Errors of the library then name the option.
+    auto : type, optional
+        The type of a number that may also be "auto".
     """
     show_default = True if shown is None else shown
     limits: dict[str, Any] = {"min": min, "max": max, "case_sensitive": False}
+    if auto is not None:
+        metavar, limits["parser"] = f"NUMBER|{AUTO}", partial(_number_or_auto, auto, min, max)
     info: Any = typer.Option(*flags, help=help, metavar=metavar, show_default=show_default, **limits)
     return field(default=default, metadata={TYPER: info, SETS: sets})
+
+
+def _number_or_auto(kind: type, low: float | None, high: float | None, value: Any) -> Any:
+    """Return the value of an option that may be "auto"; raise ValueError if it is neither that nor a number."""
+    if value is None or value == AUTO:
+        return value
+    number = kind(value)
+    if not (-math.inf if low is None else low) <= number <= (math.inf if high is None else high):
+        raise ValueError(number)
+    return number
 
 
 def argument(
@@ -79,7 +95,8 @@ restarts_option = partial(option, help="Number of starts; the best objective is 
 
 def weight_option(default: float | None, what: str, shown: str | None = None) -> Any:
     """Return the option -C of trainings whose examples are called `what`."""
-    return option(default, f"Weight of each {what} against ½‖w‖².", "-C", metavar="NUMBER", shown=shown)
+    help = f"Weight of each {what} against ½‖w‖²; {AUTO} chooses it by folds."
+    return option(default, help, "-C", "--C", shown=shown, auto=float)
 
 
 def command_of(options: type[Any], run: Callable[[Any], None]) -> Callable[..., None]:

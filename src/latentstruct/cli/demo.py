@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct import tasks
+from latentstruct.cli.lazy import motif_sites, plots
 from latentstruct.core.formatting import short_repr
 
 if TYPE_CHECKING:
     from latentstruct.core.protocols import Callback
-    from latentstruct.tasks.motif.sites import Site
 
 TITLE = "A motif found from labels of whole sequences: its position and letters are latent"
 
@@ -35,7 +36,7 @@ class DemoResult:
     ceiling: float
     shift: int
     matrix: NDArray[np.float64]
-    sites: "list[Site]"
+    sites: "list[motif_sites.Site]"
     true_starts: NDArray[np.int64]
     length: int
     model: Any
@@ -63,8 +64,6 @@ def run_demo(
     """
     from latentstruct.datasets import make_planted_motif
     from latentstruct.estimators import LatentSSVM
-    from latentstruct.tasks import Motif
-    from latentstruct.tasks.motif.sites import best_matches, common_shift, consensus, find_sites, site_matrix
 
     total = n_train + n_test
     data = make_planted_motif(total, total, length, width, mutation, random_state=seed)
@@ -74,20 +73,20 @@ def run_demo(
     X = positive[:n_train] + negative[:n_train]
     Y = [1] * n_train + [-1] * n_train
     began = time.perf_counter()
-    model = LatentSSVM(Motif(width), C=C, restarts=restarts).fit(X, Y, callback=callback)
+    model = LatentSSVM(tasks.Motif(width), C=C, restarts=restarts).fit(X, Y, callback=callback)
     seconds = time.perf_counter() - began
-    matrix = site_matrix([site.site for site in find_sites(model, positive[:n_train])])
+    matrix = motif_sites.site_matrix([site.site for site in motif_sites.find_sites(model, positive[:n_train])])
     held_out = positive[n_train:]
-    sites = find_sites(model, held_out, [str(k) for k in range(1, n_test + 1)])
+    sites = motif_sites.find_sites(model, held_out, [str(k) for k in range(1, n_test + 1)])
     starts = np.array([site.start for site in sites])
     true_starts = np.array([site[0] for site in data.sites[n_train:total] if site is not None])
-    shift = common_shift(starts, true_starts, width // 2)
+    shift = motif_sites.common_shift(starts, true_starts, width // 2)
     return DemoResult(
         planted=data.consensus,
-        found=consensus(matrix),
+        found=motif_sites.consensus(matrix),
         accuracy=model.score(held_out + negative[n_train:], [1] * n_test + [-1] * n_test),
         sites_found=float((starts + shift == true_starts).mean()),
-        ceiling=float((best_matches(held_out, data.consensus) == true_starts).mean()),
+        ceiling=float((motif_sites.best_matches(held_out, data.consensus) == true_starts).mean()),
         shift=shift,
         matrix=matrix,
         sites=sites,
@@ -100,22 +99,20 @@ def run_demo(
 
 def draw(result: DemoResult, path: Path, n_sequences: int = 24) -> Path:
     """Write a picture of the motif, its sites in held-out sequences, and the course of training; return its path."""
-    from latentstruct.viz.plots import plot_convergence, plot_logo, plot_sites, require_plots
-
-    require_plots()
+    plots.require_plots()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14.5, 9.2), layout="constrained")
     figure.suptitle(TITLE, fontsize=18, weight="bold")
     (logo, course), (sequences, shares) = figure.subplots(2, 2, width_ratios=(2, 1), height_ratios=(2, 3))
-    plot_logo(result.matrix, ax=logo)
+    plots.plot_logo(result.matrix, ax=logo)
     logo.set_title(f"The motif: found {result.found}, planted {result.planted}")
-    plot_convergence(result.model, course)
+    plots.plot_convergence(result.model, course)
     course.set_title("Training")
     shown, width = result.sites[:n_sequences], len(result.planted)
     starts = (result.true_starts[: len(shown)] - result.shift).tolist()
     known = {site.sequence: [(start, start + width)] for site, start in zip(shown, starts, strict=True)}
-    plot_sites(shown, [result.length] * len(shown), sequences, known)
+    plots.plot_sites(shown, [result.length] * len(shown), sequences, known)
     sequences.set_title(f"Predicted sites in {len(shown)} of {len(result.sites)} held-out sequences (frames: planted)")
     bars = {
         "accuracy": result.accuracy,

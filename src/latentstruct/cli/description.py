@@ -5,6 +5,7 @@ from typing import Any
 
 from latentstruct.cli.kind import KindSpec
 from latentstruct.cli.run import describe_fit
+from latentstruct.core.lazy import np
 from latentstruct.progress.display import fit_facts, print_facts, print_table
 
 LABELS_SHOWN = 30
@@ -40,8 +41,6 @@ def has_probabilities(estimator: Any) -> bool:
 
 def largest(values: Any, top: int) -> list[int]:
     """Return the positions of the values of largest size, the largest first, zeros left out."""
-    import numpy as np
-
     size = np.abs(values)
     top = min(top, len(size))
     if not top:

@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from latentstruct import io
 from latentstruct.cli.common import NOTHING, STANDARD_STREAM, check_one_stream, check_output
 from latentstruct.cli.declaring import argument, json_option, option, output_file_option
 from latentstruct.cli.packing import lines_as_bytes
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import print_json, say
 from latentstruct.progress.heartbeat import each
 
 if TYPE_CHECKING:
     from latentstruct.inference.structure import Beliefs
-    from latentstruct.io import UaiModel
 
 SIDE = 4
 """Of the grid in the example."""
@@ -129,19 +130,17 @@ class InferOptions:
 
 def infer(options: InferOptions) -> None:
     """Solve a task and write the solution."""
-    from latentstruct.io import UaiSolutions, read_uai, read_uai_evidence, read_uai_query, write_uai_solutions
-
     options.check()
     limits = Limits(options.max_entries, options.width, options.exact)
-    network = read_uai(options.model, options.scale)
-    samples = [{}] if options.evidence is None else read_uai_evidence(options.evidence, network.cards)
-    query = None if options.query is None else read_uai_query(options.query, len(network.cards))
+    network = io.read_uai(options.model, options.scale)
+    samples = [{}] if options.evidence is None else io.read_uai_evidence(options.evidence, network.cards)
+    query = None if options.query is None else io.read_uai_query(options.query, len(network.cards))
     answers = []
     for k, observed in enumerate(each(samples, len(samples), "samples solved"), 1):
         answers.append(solve(network, options.task, observed, query, limits))
         say_remarks(answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed))
     if not options.json or options.output != STANDARD_STREAM:
-        write_uai_solutions(options.output, UaiSolutions(options.task, [answer.solution for answer in answers]))
+        io.write_uai_solutions(options.output, io.UaiSolutions(options.task, [answer.solution for answer in answers]))
         sys.stdout.flush()
     if options.json:
         sizes = {"n_variables": len(network.cards), "n_factors": len(network.scopes)}
@@ -150,11 +149,9 @@ def infer(options: InferOptions) -> None:
 
 
 def solve(
-    model: "UaiModel", task: UaiTask, observed: Mapping[int, int], query: Sequence[int] | None, limits: Limits
+    model: "io.UaiModel", task: UaiTask, observed: Mapping[int, int], query: Sequence[int] | None, limits: Limits
 ) -> Answer:
     """Solve a task given the observed states of some variables; `query` are those to maximize over, for MMAP."""
-    import numpy as np
-
     from latentstruct.core.protocols import Temperature
     from latentstruct.inference.conditioning import Conditioned
 
@@ -192,10 +189,8 @@ def pool(
     return Propagation(structure, hidden, max_entries=plan.max_entries).run(unary, tables, temperature), exceeded
 
 
-def read_solution(beliefs: "Beliefs", task: UaiTask, model: "UaiModel", query: Sequence[int] | None) -> Any:
+def read_solution(beliefs: "Beliefs", task: UaiTask, model: "io.UaiModel", query: Sequence[int] | None) -> Any:
     """Return the contents of the solution file."""
-    import numpy as np
-
     if task == "PR":
         return float(beliefs.values[0]) / math.log(10.0)
     if task == "MAR":
@@ -231,8 +226,6 @@ def describe(answer: Answer) -> dict[str, Any]:
 
 def make_example(seed: int) -> bytes:
     """Return a grid of 4 × 4 variables with two states each, whose neighbors tend to agree, in the UAI format."""
-    import numpy as np
-
     rng = np.random.default_rng(seed)
     number = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
     across, down = (number[:, :-1], number[:, 1:]), (number[:-1], number[1:])

@@ -7,7 +7,7 @@ declares a subclass of `KindSpec`; `report`, `sample` and `prepare` are loaded w
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from string import Formatter
@@ -50,25 +50,6 @@ class Trained:
         """Return the error of a model whose parts contradict each other."""
         return FormatError(self.path, damage("a damaged one", why), "a complete model", "Train again.")
 
-    def restored(
-        self, restore: Callable[[Any], Any], size: Callable[[Any], Any] | None = None, expected: Any = None
-    ) -> Any:
-        """Return the features made from their record; raise if they do not fit the weights of the model.
-
-        `size` returns the number of features, by default their attribute ``n_features_``; `expected` is that of the
-        model, by default the attribute ``n_inputs_`` of its task.
-        """
-        try:
-            features = restore(self.record.features)
-        except InputError as error:
-            raise self.damaged(str(error)) from error
-        except (LookupError, TypeError) as error:
-            raise self.damaged("the state of its features cannot be read") from error
-        found = features.n_features_ if size is None else size(features)
-        if found != (self.estimator.task_.n_inputs_ if expected is None else expected):
-            raise self.damaged("its features do not belong to its weights")
-        return features
-
 
 @dataclass
 class Loaded:
@@ -90,6 +71,8 @@ class Loaded:
         The data in the form that `KindSpec.read` returns, for a report.
     fit_params : dict
         Further arguments of fit.
+    origins : sequence of int, optional
+        Which example of `shown` each one of X is a part of, if X does not have the same examples.
     """
 
     X: Any
@@ -101,6 +84,7 @@ class Loaded:
     labels: frozenset[Any] = frozenset()
     shown: Any = None
     fit_params: dict[str, Any] = field(default_factory=dict)
+    origins: Sequence[int] | None = None
 
 
 def damage(what: str, why: str) -> Description:
@@ -170,6 +154,8 @@ class KindSpec(ABC):
         Paths of the score that early stopping maximizes: the first that there is.
     tables : tuple of (str, str, tuple of str)
         Keys of `describe` with the titles and columns of their tables.
+    per_example : tuple of str
+        Fields with one item per example, if `read` returns a dataclass.
     expected_stops : tuple of str
         Stop reasons that need no warning.
     misses_labels : bool
@@ -204,6 +190,7 @@ class KindSpec(ABC):
     tables: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ("weights", "strongest weights", ("feature", "weight")),
     )
+    per_example: ClassVar[tuple[str, ...]] = ()
     expected_stops: ClassVar[tuple[str, ...]] = ()
     misses_labels: ClassVar[bool] = False
     prepare_options: ClassVar[type[Any] | None] = None
@@ -248,9 +235,25 @@ class KindSpec(ABC):
         """Return whether estimator and record belong together; the class of the task has been checked."""
         return True
 
-    def restore(self, model: Trained) -> Any:
-        """Return the features of a trained model."""
+    def features_class(self) -> Any:
+        """Return the class of the features whose state the record has, None if there are none."""
         return None
+
+    def restore(self, model: Trained) -> Any:
+        """Return the features of a trained model; raise if they do not fit its weights."""
+        kind, task = self.features_class(), model.estimator.task_
+        if kind is None:
+            return None
+        try:
+            features = kind.from_state(model.record.features)
+        except InputError as error:
+            raise model.damaged(str(error)) from error
+        except (LookupError, TypeError) as error:
+            raise model.damaged("the state of its features cannot be read") from error
+        # Tasks of pairs have one weight per feature, and no inputs.
+        if features.n_features_ != (task.n_inputs_ or task.n_features):
+            raise model.damaged("its features do not belong to its weights")
+        return features
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         """Return the labels that a trained model knows, if its files may have others."""
@@ -299,10 +302,38 @@ class KindSpec(ABC):
         """Print further scores as tables; by default there are none."""
         return
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
+    def show_figure(self, value: float) -> str:
+        """Return one of `figures` as text."""
+        return show_percent(value)
+
+    def figures(self, scores: dict[str, Any]) -> dict[str, float]:
         """Return the one or two most important figures of `score`."""
-        found = ((name, value_at(scores, path)) for name, path in self.headline)
-        return [(name, show_percent(value)) for name, value in found if value is not None]
+        found = {name: value_at(scores, path) for name, path in self.headline}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def summarize(self, scores: dict[str, Any]) -> Facts:
+        """Return the figures of `score` as text."""
+        return [(name, self.show_figure(value)) for name, value in self.figures(scores).items()]
+
+    def fold_facts(self, out_of_fold: Mapping[str, Any]) -> Facts:
+        """Return the lines to show of out-of-fold figures; without any, that of the main score."""
+        return [
+            (f"out-of-fold {name}", f"{self.show_figure(one['mean'])} ± {self.show_figure(one['standard_error'])}")
+            for name, one in out_of_fold.items()
+            if name != "score" or len(out_of_fold) == 1
+        ]
+
+    def choose(self, data: Any, rows: Sequence[int]) -> Any:
+        """Return some of the examples that `read` returned."""
+        from latentstruct.estimators.folds import take
+
+        if isinstance(data, tuple):
+            return tuple(self.choose(part, rows) for part in data)
+        if not is_dataclass(data):
+            return take(data, rows)
+        parts = {name: getattr(data, name) for name in self.per_example}
+        chosen = {name: take(values, rows) for name, values in parts.items() if values is not None and len(values)}
+        return replace(data, **chosen)  # type: ignore[type-var]
 
     def main_score(self, scores: dict[str, Any]) -> float:
         """Return the figure of `score` that early stopping maximizes."""
@@ -328,6 +359,10 @@ class KindSpec(ABC):
 
     def _module(self, name: str) -> Any:
         return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")
+
+    def lead_blocks(self, model: Trained) -> "list[Block]":
+        """Return what a report shows first; by default nothing."""
+        return []
 
     def weight_blocks(self, model: Trained) -> "list[Block]":
         """Return what a report shows of the weights."""

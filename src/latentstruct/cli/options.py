@@ -16,6 +16,8 @@ from latentstruct.cli.declaring import (
     skip_bad_option,
     weight_option,
 )
+from latentstruct.cli.lazy import plots
+from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.running import RunOptions
 from latentstruct.exceptions import InputError
 
@@ -32,10 +34,9 @@ ConvexModel = Literal["svm", "crf", "perceptron"]
 
 def check_report(path: Path, parameter: str) -> None:
     """Raise unless a page can be drawn and written to the file later on; only a page is overwritten."""
-    from latentstruct.viz.plots import require_plots
     from latentstruct.viz.report import require_pages
 
-    require_plots()
+    plots.require_plots()
     require_pages()
     if path.suffix.lower() not in PAGE_SUFFIXES or path.is_dir():
         raise InputError(parameter, str(path), "a file whose name ends in .html")
@@ -113,14 +114,36 @@ class TrainOptions(RunOptions):
         metavar="FILE.html",
         shown="none",
     )
+    folds: int | None = option(
+        None, "Number of folds: prints out-of-fold scores, and chooses what is auto.", min=2, shown="none; 5 for auto"
+    )
+    fold_predictions: str | None = option(
+        None, "File for out-of-fold predictions, one JSON object per line.", metavar="FILE", shown="none"
+    )
+    groups: str | None = option(
+        None, "File with one line per example: examples with equal lines stay in one fold.", metavar="FILE"
+    )
+    one_standard_error: bool = option(
+        False, "Choose the smallest value within one standard error of the best, for auto."
+    )
     seed: int = seed_option(sets="random_state")
     quiet: bool = quiet_option()
     json: bool = json_option()
 
     @property
+    def chooses_C(self) -> bool:
+        """Whether C is chosen by folds."""
+        return str(self.C) == AUTO
+
+    @property
     def source(self) -> str:
         """The file that is trained on."""
         return self.data or ""
+
+    @property
+    def valid_source(self) -> str | None:
+        """The file that is evaluated on, None if there is none."""
+        return self.valid
 
     def held_out(self) -> HeldOut:
         """Return the data to evaluate on."""
@@ -128,10 +151,16 @@ class TrainOptions(RunOptions):
 
     def check(self) -> None:
         """Raise before anything is read if options contradict each other or the results cannot be written."""
-        self.check_run(self.valid)
+        self.check_run(self.valid_source)
         check_one_stream(**{name: getattr(self, name) for name in self.files})
-        if self.C is not None and not 0 < self.C < math.inf:
+        if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
+        if self.folds is None:
+            self.refuse("fold_predictions", "without `folds`")
+            if not self.chooses_C:
+                self.refuse("groups", f"without `folds` or {AUTO}")
+        if not self.chooses_C:
+            self.refuse("one_standard_error", f"unless `C` is {AUTO}")
         for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -15,6 +15,9 @@ TEXT = "text"
 CHOICE = "choice"
 EXPECTED = {SWITCH: "true or false", INTEGER: "an integer", NUMBER: "a number", TEXT: "text"}
 
+AUTO = "auto"
+"""The value of options that are chosen by folds."""
+
 SHARED = ("config", "save_config")
 """What `Command` adds to every command; these are no options of its function."""
 
@@ -66,7 +69,12 @@ class Parameter:
         if self.type == CHOICE:
             return f"one of {', '.join(self.choices)}"
         of = "" if self.minimum is None or self.maximum is not None else "of "
-        return f"{EXPECTED[self.type]} {of}{self.limits}".rstrip()
+        return f"{EXPECTED[self.type]} {of}{self.limits}".rstrip() + f", or {AUTO}" * self.auto
+
+    @property
+    def auto(self) -> bool:
+        """Whether it may be chosen by folds."""
+        return self.metavar.endswith(AUTO)
 
     def usage(self) -> str:
         """Return how it is written: `-o, --output MODEL`."""

@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from latentstruct.cli.common import NOTHING, check_folder, is_prepared, list_labels, refuse_prepared
 from latentstruct.cli.declaring import json_option, option, quiet_option
 from latentstruct.cli.kind import KindSpec, Loaded, Trained, damage
+from latentstruct.cli.lazy import sharded
 from latentstruct.cli.options import ConvexOptions
 from latentstruct.cli.run import sizes_in_words
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, print_json
-
-if TYPE_CHECKING:
-    from latentstruct.data.sharded import ShardedData
 
 Blocks = Iterator[tuple[Any, Any]]
 
@@ -73,15 +71,15 @@ class ToPrepare:
 
 def prepare(kind: KindSpec, options: PrepareOptions) -> None:
     """Prepare data."""
-    from latentstruct.data.sharded import ShardedData
-
     options.check()
     like = None if options.like is None else _load_like(options.like, kind)
     if like is not None:
         _refuse_other_options(options, like, kind.settled_by(options, like))
     found: ToPrepare = kind.prepare(options, like, Progress(options.quiet))
     extra = {"record": {"kind": kind.name, **asdict(found.record)}, "sizes": found.sizes}
-    show_prepared(ShardedData.write(options.output, found.task, found.blocks, options.shard_mb, extra), options.json)
+    show_prepared(
+        sharded.ShardedData.write(options.output, found.task, found.blocks, options.shard_mb, extra), options.json
+    )
 
 
 def _load_like(path: Path, kind: KindSpec) -> Trained:
@@ -116,7 +114,7 @@ def unknown_to(model: Trained, where: str, label: Any, mark: str | None = None) 
 class PreparedData:
     """Prepared data, the record of a model trained on them, and their sizes."""
 
-    data: "ShardedData"
+    data: "sharded.ShardedData"
     record: Any
     sizes: dict[str, int]
 
@@ -125,9 +123,7 @@ def open_prepared(folder: str, kind: str, record: type[Any]) -> PreparedData:
     """Open prepared data, or raise if they are not for this kind of model."""
     import msgspec
 
-    from latentstruct.data.sharded import ShardedData
-
-    data = ShardedData(folder)
+    data = sharded.ShardedData(folder)
     extra = data.extra if isinstance(data.extra, dict) else {}
     found = extra.get("record")
     name = found.get("kind") if isinstance(found, dict) else None
@@ -147,7 +143,7 @@ def damaged_data(folder: str, why: str) -> FormatError:
     return FormatError(folder, damage("damaged ones", why), "prepared data", "Prepare the data again.")
 
 
-def require_labels(data: "ShardedData") -> None:
+def require_labels(data: "sharded.ShardedData") -> None:
     """Raise if prepared data have no labels."""
     if not data.labeled:
         hint = "The data were prepared with --unlabeled."
@@ -166,7 +162,7 @@ def load_prepared(kind: KindSpec, options: ConvexOptions, progress: Progress) ->
     return Loaded(data, None, estimator, prepared.sizes, prepared.record, task.n_inputs_, labels)
 
 
-def open_for(model: Trained, kind: KindSpec, folder: str, labeled: bool = True) -> "ShardedData":
+def open_for(model: Trained, kind: KindSpec, folder: str, labeled: bool = True) -> "sharded.ShardedData":
     """Open prepared data for a trained model, or raise if they were not prepared with its features and labels.
 
     If `labeled`, the data must have labels to compare predictions with.
@@ -186,7 +182,7 @@ def open_for(model: Trained, kind: KindSpec, folder: str, labeled: bool = True) 
     return prepared.data
 
 
-def describe_prepared(data: "ShardedData") -> dict[str, Any]:
+def describe_prepared(data: "sharded.ShardedData") -> dict[str, Any]:
     """Return what prepared data are."""
     from latentstruct.cli.registry import find_kind
 
@@ -208,7 +204,7 @@ def describe_prepared(data: "ShardedData") -> dict[str, Any]:
     }
 
 
-def show_prepared(data: "ShardedData", json: bool) -> None:
+def show_prepared(data: "sharded.ShardedData", json: bool) -> None:
     """Print what prepared data are."""
     result = describe_prepared(data)
     if json:

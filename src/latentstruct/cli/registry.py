@@ -4,13 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latentstruct.cli.kind import KindSpec, Trained
+from latentstruct.cli.lazy import models
 from latentstruct.exceptions import InputError
-
-if TYPE_CHECKING:
-    from latentstruct.persistence.models import ModelFiles
 
 NAMES = (
     "chain",
@@ -27,6 +25,7 @@ NAMES = (
     "parse",
     "diverse",
     "cluster",
+    "program",
 )
 """The folders of `latentstruct.cli.kinds`, in the order of the help."""
 
@@ -63,16 +62,12 @@ def not_trained(path: Path) -> InputError:
 
 def load_trained(path: Path) -> tuple[KindSpec, Trained]:
     """Read a model that `latentstruct train` wrote."""
-    from latentstruct.persistence.models import read_files
-
-    return restore_trained(read_files(path))
+    return restore_trained(models.read_files(path))
 
 
-def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
+def restore_trained(files: "models.ModelFiles") -> tuple[KindSpec, Trained]:
     """Return a model that `latentstruct train` wrote and whose files are read."""
     import msgspec
-
-    from latentstruct.persistence.models import restore_model
 
     path, extra = files.folder, files.settings.extra
     kind = find_kind(extra)
@@ -82,7 +77,7 @@ def restore_trained(files: "ModelFiles") -> tuple[KindSpec, Trained]:
         record: Any = msgspec.convert(extra, kind.record)
     except msgspec.ValidationError as error:
         raise Trained(path, None, None).damaged(str(error)) from error
-    model = Trained(path, restore_model(files), record)
+    model = Trained(path, models.restore_model(files), record)
     if type(model.estimator.task_).__name__ not in kind.tasks or not kind.fits(model):
         raise model.damaged("its parts do not belong together")
     return kind, replace(model, features=kind.restore(model), labels=kind.known_labels(model.estimator))

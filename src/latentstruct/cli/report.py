@@ -7,6 +7,7 @@ from typing import Any
 from latentstruct.cli.common import refuse_prepared, say_warnings
 from latentstruct.cli.declaring import json_option, model_argument, option, quiet_option
 from latentstruct.cli.kind import KindSpec, Trained
+from latentstruct.cli.lazy import models
 from latentstruct.cli.options import HeldOut, check_report
 from latentstruct.cli.registry import find_kind, not_trained, restore_trained
 from latentstruct.cli.run import shown_name
@@ -71,11 +72,9 @@ def report(options: ReportOptions) -> None:
 
 def load_any(options: ReportOptions) -> tuple[KindSpec | None, Trained]:
     """Read a model that the command trained or, if no data are given, that was saved from Python."""
-    from latentstruct.persistence.models import read_files, restore_model
-
-    path, files = options.model, read_files(options.model)
+    path, files = options.model, models.read_files(options.model)
     if find_kind(files.settings.extra) is not None:
         return restore_trained(files)
     if options.values:
         raise not_trained(path)
-    return None, Trained(path, restore_model(files), None)
+    return None, Trained(path, models.restore_model(files), None)

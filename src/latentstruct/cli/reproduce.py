@@ -9,6 +9,7 @@ from typing import Any
 from latentstruct.cli.common import NOTHING, check_folder, ended_by_interrupt, say_warnings
 from latentstruct.cli.config import suggest
 from latentstruct.cli.declaring import argument, json_option, option, quiet_option
+from latentstruct.cli.lazy import plots
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_json, print_table, say
 
@@ -61,10 +62,9 @@ def reproduce(options: ReproduceOptions) -> None:
     if name is None or name not in papers.EXPERIMENTS:
         near = None if name is None else suggest(name, papers.EXPERIMENTS)
         raise InputError("name", NOTHING if name is None else name, f"one of {', '.join(papers.EXPERIMENTS)}", near)
-    from latentstruct.viz.plots import require_plots
     from latentstruct.viz.report import require_pages
 
-    require_plots()
+    plots.require_plots()
     require_pages()
     check_folder(options.output)
     progress = Progress(options.quiet)

@@ -2,18 +2,22 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from latentstruct.cli.common import STANDARD_STREAM, is_prepared, refuse_prepared, say_warnings
 from latentstruct.cli.interrupts import exit_code, interrupt, on_interrupt, remember
-from latentstruct.cli.kind import KindSpec, Loaded, Trained
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained
+from latentstruct.cli.lazy import models
 from latentstruct.cli.options import TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, fit_facts, print_facts, print_json, say
+
+if TYPE_CHECKING:
+    from latentstruct import FoldScores
 
 
 def train(kind: KindSpec, options: TrainOptions) -> None:
@@ -28,10 +32,11 @@ def train(kind: KindSpec, options: TrainOptions) -> None:
     else:
         loaded = kind.load(options, progress)
     model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels, progress.say)
-    held_out = None if options.valid is None else kind.read(model, options.held_out())
+    held_out = None if options.valid_source is None else kind.read(model, options.held_out())
     with kind.naming(options.source):
         loaded = kind.encode(loaded, progress)
-        Training(kind, options, loaded, replace(model, record=loaded.record), held_out, progress).run()
+        model = replace(model, estimator=loaded.estimator, record=loaded.record)
+        Training(kind, options, loaded, model, held_out, progress).run()
 
 
 @dataclass
@@ -44,6 +49,8 @@ class Training:
     model: Trained
     held_out: Any
     progress: Progress
+    choice: "FoldScores | None" = None
+    out_of_fold: Facts = field(default_factory=list)
 
     def run(self) -> None:
         """Fit, save, evaluate and report; after Ctrl-C or SIGTERM exit with the code of that signal."""
@@ -52,9 +59,11 @@ class Training:
         began = time.perf_counter()
         # A signal stops training early; the best weights are then saved all the same.
         with caught_warnings() as warned, on_interrupt(remember):
-            with on_interrupt(interrupt), self.progress, options.configured(estimator, self._main_score) as further:
+            with on_interrupt(interrupt), options.configured(estimator, self._main_score) as further:
+                validated = self._cross_validate(further.get("checkpoint"))
                 further |= loaded.fit_params
-                estimator.fit(loaded.X, loaded.Y, callback=self.progress.callback, **further)
+                with self.progress:
+                    estimator.fit(loaded.X, loaded.Y, callback=self.progress.callback, **further)
             seconds = time.perf_counter() - began
             interrupted = estimator.stop_reason_ == "interrupted"
             if interrupted:
@@ -69,6 +78,7 @@ class Training:
             **loaded.sizes,
             "n_weights": len(estimator.coef_),
             **details,
+            **validated,
         }
         if estimator.validation_scores_:
             result["validation_scores"] = estimator.validation_scores_
@@ -87,15 +97,30 @@ class Training:
         expected = tuple(f"training stopped early ({reason})" for reason in self.kind.expected_stops)
         say_warnings(text for text in warned if not text.startswith(expected))
 
+    def _cross_validate(self, checkpoint: Any) -> dict[str, Any]:
+        """Compute out-of-fold scores and choose C, where that is wanted; return what to report."""
+        if self.options.folds is None and not self.options.chooses_C:
+            return {}
+        from latentstruct.cli.folds import CrossValidation
+
+        validation = CrossValidation(self.kind, self.options, self.loaded, self.model, self.progress)
+        result: dict[str, Any] = {} if self.options.folds is None else {"out_of_fold": validation.out_of_fold()}
+        if self.options.chooses_C:
+            self.choice = validation.choose_C(checkpoint)
+            self.loaded.estimator.set_params(C=self.choice.value)
+            names = ("values", "means", "standard_errors", "value")
+            result["chosen_C"] = {name: getattr(self.choice, name) for name in names}
+            result["chosen_C"]["description"] = self.choice.describe()
+        self.out_of_fold = self.kind.fold_facts(result.get("out_of_fold", {}))
+        return result
+
     def _save(self, seconds: float) -> dict[str, Any]:
         """Save the model and what belongs to it; return what to report."""
-        from latentstruct.persistence.models import save_model
-
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
         self.model = replace(self.model, record=record)
         earlier = files_beside(self.options.output)
         try:
-            save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
+            models.save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
         except InputError:
             say("training is finished, but its model was not saved; with --checkpoint FILE no training is lost")
             raise
@@ -111,12 +136,13 @@ class Training:
         from latentstruct.viz.report.page import write_page
 
         assert self.options.report is not None
-        data, source = self.held_out, f"{shown_name(self.options.valid)}, held out from training"
+        data, source = self.held_out, f"{shown_name(self.options.valid_source)}, held out from training"
         if data is None:
             data, source = self.loaded.shown, f"{shown_name(self.options.source)}, the training data"
         with caught_warnings() as warned:
             examples = None if data is None else self.kind.examples(self.model, data, source)
-            write_page(model_page(self.kind, self.model, examples), self.options.report)
+            page = model_page(self.kind, self.model, examples, self.out_of_fold, self.choice)
+            write_page(page, self.options.report)
         say_warnings(warned)
         return str(self.options.report)
 
@@ -146,10 +172,9 @@ def sizes_in_words(result: dict[str, Any]) -> str:
 def files_beside(folder: Path) -> list[Path]:
     """Return the files that an earlier training wrote into the folder with its model."""
     from latentstruct.cli.registry import find_kind
-    from latentstruct.persistence.models import read_settings
 
     try:
-        kind = find_kind(read_settings(folder).extra)
+        kind = find_kind(models.read_settings(folder).extra)
     except InputError:
         return []
     return [] if kind is None else [folder / name for name in kind.files]
@@ -173,6 +198,8 @@ def describe_fit(estimator: Any) -> dict[str, Any]:
 def show_training(kind: KindSpec, result: dict[str, Any]) -> None:
     """Print the result of a training as text."""
     facts = [
+        *kind.fold_facts(result.get("out_of_fold", {})),
+        *([("chosen by folds", result["chosen_C"]["description"])] if "chosen_C" in result else []),
         ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
         ("sizes", sizes_in_words(result)),
         *fit_facts(result),

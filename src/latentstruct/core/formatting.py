@@ -46,7 +46,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= LONGEST)
 
 
-def show(value: object, limit: int = 60) -> str:
+def repr_short(value: object, limit: int = 60) -> str:
     """Return a value for error messages: in one line of limited length.
 
     Long collections are not formatted in full. Numbers and strings of NumPy are shown as those of
@@ -67,13 +67,13 @@ def show(value: object, limit: int = 60) -> str:
 
 
 class _Entries(Repr):
-    """Representations of collections with entries as in `show`."""
+    """Representations of collections with entries as in `repr_short`."""
 
     def repr1(self, x: Any, level: int) -> str:
         if isinstance(x, int) and x.bit_length() > self.maxlong:
             # Python raises an error for very long integers.
             return f"<{type(x).__name__} of {x.bit_length()} bits>"
-        return show(x, self.maxother) if hasattr(x, "shape") else super().repr1(x, level)
+        return repr_short(x, self.maxother) if hasattr(x, "shape") else super().repr1(x, level)
 
 
 def _reader(limit: int) -> _Entries:

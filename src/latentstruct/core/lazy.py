@@ -1,6 +1,6 @@
 """Imports at first use, so that commands and programs load only what they use.
 
-All modules import SciPy and scikit-learn, which are slow to import, from here.
+All modules import SciPy and scikit-learn, which are slow to import, from here, and commands NumPy as well.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import sklearn
     from scipy import linalg, ndimage, optimize, sparse
     from scipy.sparse import csgraph
@@ -21,6 +22,7 @@ __all__ = [
     "linalg",
     "metadata_routing",
     "ndimage",
+    "np",
     "optimize",
     "sklearn",
     "sparse",
@@ -42,6 +44,7 @@ class LazyModule(ModuleType):
 
 
 if not TYPE_CHECKING:
+    np = LazyModule("numpy")
     linalg, ndimage, optimize, sparse = map(
         LazyModule, ("scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.sparse")
     )

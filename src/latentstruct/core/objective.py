@@ -1,5 +1,6 @@
 """The one objective of all methods: Ω(w) + Σ_i c_i [f⁺_i(w) − f⁻_i(w)]."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -69,9 +70,16 @@ class Objective:
 
     def evaluate(self, w: Vector) -> tuple[float, bool]:
         """Return the objective at w, and whether inference was exact."""
+        value, _, exact = self.evaluate_with_bound(w)
+        return value, exact
+
+    def evaluate_with_bound(self, w: Vector) -> tuple[float, float, bool]:
+        """Return the objective at w, an upper bound of it, and whether inference was exact, so that both are equal."""
         plus, minus = self.plus.total(w), self.minus.total(w)
         # Evaluate the sides first: both may be so large that Ω would be lost by rounding in one of them.
-        return self.regularizer.value(w) + (plus(w) - minus(w)), plus.exact and minus.exact
+        value = self.regularizer.value(w) + (plus(w) - minus(w))
+        # A missed maximum of f⁻ makes the value larger, which leaves it an upper bound.
+        return value, value + (plus.slack if minus.below else math.inf), plus.exact and minus.exact
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
         """Return the objective and a (sub)gradient of it at w."""
@@ -96,22 +104,12 @@ class Objective:
 
     def smoothed(self, output_temperature: float) -> "Objective":
         """Take hard maxima of the plus side at this temperature."""
-        smooth = self.plus.smoothed(output_temperature)
-        return replace(self, plus=smooth if self.plus.tally is None else smooth.counted(self.plus.tally))
+        return replace(self, plus=self.plus.smoothed(output_temperature))
 
-    def in_threads(self, n_jobs: int) -> "Objective":
-        """Return the same objective, evaluated by several threads where possible."""
-        return replace(self, plus=self.plus.in_threads(n_jobs), minus=self.minus.in_threads(n_jobs))
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Objective":
-        """Return the same objective with sums over the chunks between these bounds; see `TaskOracle`."""
-        return replace(
-            self, plus=self.plus.with_chunk_bounds(chunk_bounds), minus=self.minus.with_chunk_bounds(chunk_bounds)
-        )
-
-    def counted(self) -> "Objective":
-        """Return the same objective with the calls of its plus side counted from zero."""
-        return replace(self, plus=self.plus.counted())
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "Objective":
+        """Return the same objective, evaluated by several threads, and with sums over chunks; see `TaskOracle`."""
+        plus, minus = (side.divided(n_jobs, chunk_bounds) for side in (self.plus, self.minus))
+        return replace(self, plus=plus, minus=minus)
 
 
 def build_objective(

@@ -1,11 +1,10 @@
 """Oracles: the two sides of an objective, represented by planes."""
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from latentstruct.core.protocols import (
     ONE_CHUNK,
     ApproximateBatch,
     Batch,
+    Cost,
     Mode,
     Pooled,
     Query,
@@ -28,7 +28,7 @@ from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.threads import Chunks, chunk_by_work, thread_fold, thread_map
 from latentstruct.planes.plane import Plane, Planes
-from latentstruct.planes.summation import PlaneTree, group_size
+from latentstruct.planes.summation import PlaneTree, add_up, group_size
 
 WORTH = 10.0
 """Minimum ratio of the work of a chunk to its overhead."""
@@ -36,52 +36,43 @@ SUMMED_LATENTS = Temperature(0.0, 1.0)
 P = TypeVar("P", Plane, Planes)
 
 
+@dataclass(kw_only=True)
 class BaseOracle:
     """Defaults of oracles; see `latentstruct.core.protocols.Oracle`.
 
-    Subclasses define `_planes`, or `_total` if they do not know the planes of single examples.
+    Subclasses have `weights`, and define `_total`, and `_planes` if they know the planes of single examples.
     """
 
-    n_examples: int
-    n_features: int
-    weights: Vector
-    smooth: bool = False
-    half_smooth: bool = False
-    linear: bool = False
-    supporting: bool = True
-    separable: bool = True
-    divisible: bool = True
-    approximate: bool = False
-    batch: Batch | None = None
-    chunk_bounds: Indices | None = None
     n_jobs: int = 1
-    tally: Tally | None = None
-
-    def count(self, rows: Indices | None = None) -> None:
-        """Add the number of queried examples to the tally, if there is one."""
-        if self.tally is not None:
-            self.tally.calls += self.n_examples if rows is None else len(rows)
+    chunk_bounds: Indices | None = None
+    tally: Tally = field(default_factory=Tally, repr=False)
+    n_examples: int = field(init=False, repr=False)
+    n_features: int = field(init=False, repr=False)
+    # Without annotations, so that these are no fields.
+    smooth = half_smooth = linear = approximate = bounded_above = False
+    supporting = separable = divisible = True
+    batch = cast("Batch | None", None)
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
-        self.count()
+        self.tally.calls += self.n_examples
         return self._total(w, None)
 
     def part_total(self, w: Vector, rows: Indices) -> Plane:
         """Return the weighted sum of the planes of some examples at w."""
-        self.count(rows)
+        self.tally.calls += len(rows)
         return self._total(w, rows)
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of some examples at w."""
-        self.count(rows)
+        self.tally.calls += self.n_examples if rows is None else len(rows)
         return self._planes(w, rows)
 
     def _planes(self, w: Vector, rows: Indices | None) -> Planes:
         raise TypeError(f"{type(self).__name__} does not define _planes()")
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
-        return self._planes(w, rows).total(self.weights if rows is None else self.weights[rows])
+        raise TypeError(f"{type(self).__name__} does not define _total()")
 
     def latents_total(self, latents: Sequence[Any]) -> Plane:
         """Return the weighted sum of the planes of given latents."""
@@ -100,25 +91,13 @@ class BaseOracle:
             "Use 'auto'.",
         )
 
-    def counted(self, tally: Tally | None = None) -> Any:
-        """Return the same side with its calls added to a tally, by default a new one."""
-        counted = copy(self)
-        counted.tally = Tally() if tally is None else tally
-        return counted
-
     def reweighted(self, weights: Vector) -> Any:
         """Return the same side with other weights c_i."""
-        return replace(self, weights=weights)  # type: ignore[type-var]
+        return replace(self, weights=weights)  # type: ignore[call-arg]
 
-    def in_threads(self, n_jobs: int) -> Any:
-        """Return the same side, evaluated by several threads where possible."""
-        threaded = copy(self)
-        threaded.n_jobs = n_jobs
-        return threaded
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> Any:
-        """Return the same side with sums over the chunks between these bounds, if it supports them."""
-        return self
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> Any:
+        """Return the same side, evaluated by several threads, and with sums over the chunks between these bounds."""
+        return replace(self, n_jobs=n_jobs, chunk_bounds=chunk_bounds)
 
 
 @dataclass
@@ -138,9 +117,8 @@ class TaskOracle(BaseOracle):
     weights: Vector
     mode: Mode
     temperature: Temperature = HARD
-    n_jobs: int = 1
-    chunk_bounds: Indices | None = None
-    takes_chunks = True
+    pools: ClassVar[bool] = True
+    """Whether planes and sums are those of `Task.pool_batch`; otherwise sums follow from planes."""
 
     def __post_init__(self) -> None:
         self.n_examples = self.batch.n_examples
@@ -163,64 +141,51 @@ class TaskOracle(BaseOracle):
         """Whether results are known in advance to be inexact."""
         return isinstance(self.batch, ApproximateBatch) and self.batch.is_approximate(self.temperature)
 
+    @property
+    def bounded_above(self) -> bool:  # type: ignore[override]
+        """Whether inexact maxima come with upper bounds."""
+        return self.task.tags.upper_bounds and self._hard
+
     def plane_losses(self) -> Any:
         """Return the current losses of planes found with other losses; None if unknown."""
         return self.task.plane_losses(self.batch)
 
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "TaskOracle":
-        """Return the same side with sums over the chunks between these bounds."""
-        return replace(self, chunk_bounds=chunk_bounds)
-
     @cached_property
-    def work(self) -> Vector:
-        """Elementary steps of each example, shape (n,); 0 if threads cannot share them."""
-        return self.task.work(self.batch, self.mode, self.temperature)
+    def cost(self) -> Cost:
+        """Approximate cost of the task."""
+        return self.task.cost(self.batch, self.mode, self.temperature)
 
-    @cached_property
-    def shared(self) -> bool:
-        """Whether threads can share the examples."""
-        return bool(self.work.any())
+    def sum_bounds(self) -> Indices | None:
+        """Return the bounds of chunks large enough to have slopes of their own, which are added.
 
-    @cached_property
-    def overhead(self) -> float:
-        """Elementary steps of each chunk in addition to those of its examples."""
-        return float(self.task.overhead(self.batch))
-
-    @property
-    def least_summed(self) -> float:
-        """Elementary steps of the smallest chunk that justifies its own slope, which is added to the others."""
-        return WORTH * (self.overhead + self.n_features)
-
-    def _bounds(self, rows: Indices | None, least: float) -> Indices:
-        """Return the bounds of the chunks that some examples are divided into."""
-        if rows is None:
-            return chunk_by_work(self.work, least)
-        bounds = chunk_by_work(self.work[rows], least) if len(rows) > 1 else np.array([0, len(rows)])
-        if len(bounds) > 2 and isinstance(self.batch, RememberingBatch) and len(np.unique(rows)) < len(rows):
-            # The result of an example that is queried twice would depend on the order of threads.
-            return bounds[[0, -1]]
-        return bounds
+        None if threads cannot share the examples.
+        """
+        work, overhead, _ = self.cost
+        return chunk_by_work(work, WORTH * (overhead + self.n_features)) if work.any() else None
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
-        self.count()
-        cut = self.chunk_bounds is not None and self.shared
-        bounds = self.chunk_bounds if cut else self._bounds(None, self.least_summed)
-        assert bounds is not None
-        if len(bounds) < 3:
+        self.tally.calls += self.n_examples
+        bounds = self.sum_bounds()
+        given = bounds is not None and self.chunk_bounds is not None
+        bounds = self.chunk_bounds if given else bounds
+        if bounds is None or len(bounds) < 3:
             return self._total(w, None)
-        tree = PlaneTree(group_size(len(bounds) - 1) if cut else len(bounds))
+        tree = PlaneTree(group_size(len(bounds) - 1) if given else len(bounds))
         parts = [np.arange(start, end) for start, end in pairwise(bounds)]
         thread_fold(lambda rows: self._total(w, rows), parts, tree.add, self.n_jobs)
         return tree.total()
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of some examples at w."""
-        self.count(rows)
-        bounds = self._bounds(rows, WORTH * self.overhead)
-        if len(bounds) < 3:
+        self.tally.calls += self.n_examples if rows is None else len(rows)
+        work, overhead, chunked = self.cost
+        bounds = chunk_by_work(work if rows is None else work[rows], WORTH * overhead)
+        # The result of an example that is queried twice would depend on the order of threads.
+        repeated = isinstance(self.batch, RememberingBatch) and rows is not None and len(np.unique(rows)) < len(rows)
+        if len(bounds) < 3 or repeated:
             return self._planes(w, rows)
-        if self.takes_chunks and self.task.chunked(self.batch, self.mode, self.temperature):
+        if self.pools and chunked:
             return self._planes(w, rows, Chunks(tuple(bounds.tolist()), self.n_jobs))
         parts = np.split(np.arange(self.n_examples) if rows is None else rows, bounds[1:-1])
         return Planes.joined(thread_map(lambda part: self._planes(w, part), parts, self.n_jobs))
@@ -248,11 +213,15 @@ class TaskOracle(BaseOracle):
         queried = inexact if rows is None else rows[inexact]
         truth = planes_of(self.task, self.batch, Query(w, "clamped", self.temperature, queried))
         higher = np.flatnonzero(truth.values > found.values[inexact])
-        return found.replaced(inexact[higher], replace(truth.take(higher), exact=False)) if len(higher) else found
+        if not len(higher):
+            return found
+        # The upper bounds of the values stay as they are.
+        left = (found.each_slack + found.values)[inexact[higher]] - truth.values[higher]
+        return found.replaced(inexact[higher], replace(truth.take(higher), exact=False, excess=np.maximum(0.0, left)))
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
         weights = self.weights if rows is None else self.weights[rows]
-        if self.task.tags.exact or not self._floored:
+        if self.pools and (self.task.tags.exact or not self._floored):
             found = total_of(self.task, self.batch, Query(w, self.mode, self.temperature, rows, weights))
             if found.exact or not self._floored:
                 return self._marked(found)
@@ -273,8 +242,7 @@ class RenyiOracle(TaskOracle):
     temperature: Temperature = SUMMED_LATENTS
     order: float = 2.0
     supporting = False
-    takes_chunks = False
-    _total = BaseOracle._total
+    pools = False
 
     def _planes(self, w: Vector, rows: Indices | None, chunks: Chunks = ONE_CHUNK) -> Planes:
         query = Query(w, self.mode, self.temperature, rows)
@@ -297,8 +265,7 @@ class SlackOracle(TaskOracle):
     scales: tuple[float, ...] = tuple(2.0**k for k in range(-6, 7))
     truth: Planes = None  # type: ignore[assignment]
     """Planes of the true outputs, set after initialization."""
-    takes_chunks = False
-    _total = BaseOracle._total
+    pools = bounded_above = False
     smoothed = BaseOracle.smoothed
 
     def __post_init__(self) -> None:
@@ -320,7 +287,7 @@ class SlackOracle(TaskOracle):
             better = np.flatnonzero(product > best_product)
             best = best.replaced(better, found.take(better))
             best_product[better] = product[better]
-        return replace(best, exact=False)
+        return replace(best, exact=False, excess=np.inf)
 
     def _planes(self, w: Vector, rows: Indices | None, chunks: Chunks = ONE_CHUNK) -> Planes:
         rows = np.arange(self.n_examples) if rows is None else rows
@@ -339,29 +306,25 @@ class FixedOracle(BaseOracle):
 
     fixed: Planes
     weights: Vector
-    chunk_bounds: Indices | None = None
     smooth = True
     linear = True
 
     def __post_init__(self) -> None:
         self.n_examples = len(self.fixed)
         self.n_features = self.fixed.n_features
-
-    @cached_property
-    def _sum(self) -> Plane:
-        chunk_bounds = np.array([0, self.n_examples]) if self.chunk_bounds is None else self.chunk_bounds
-        tree = PlaneTree(group_size(len(chunk_bounds) - 1))
-        for begin, end in pairwise(chunk_bounds):
-            tree.add(self.fixed.between(begin, end).total(self.weights[begin:end]))
-        return tree.total()
+        self._sum: Plane | None = None
 
     def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the planes."""
+        """Return the weighted sum of the planes, which is computed only once."""
+        bounds, weights = self.chunk_bounds, self.weights
+        if self._sum is not None:
+            return self._sum
+        if bounds is None or len(bounds) < 3:
+            self._sum = self.fixed.total(weights)
+        else:
+            chunks = (self.fixed.between(begin, end).total(weights[begin:end]) for begin, end in pairwise(bounds))
+            self._sum = add_up(chunks, len(bounds) - 1, ours=True)
         return self._sum
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "FixedOracle":
-        """Return the same side with sums over the chunks between these bounds."""
-        return replace(self, chunk_bounds=chunk_bounds)
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
         """Return the planes of some examples, with their values at w."""

@@ -67,7 +67,7 @@ def as_planes(task: Task, batch: Batch, query: Query, found: Pooled, method: str
     if not isinstance(found.slopes, Slopes) or not isinstance(found.losses, np.ndarray):
         given = f"{type(found.slopes).__name__} and {type(found.losses).__name__}"
         raise InputError(f"{type(task).__name__}.{method}", Description(given), "Slopes and an array of losses")
-    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.exact)
+    planes = Planes(*found.slopes, found.losses, found.values, task.n_features, found.exact, excess=found.excess)
     checked_planes(planes, task, method, batch.n_examples if query.rows is None else len(query.rows))
     if found.soft:
         planes.offsets = found.values - planes.dot(query.w)

@@ -4,6 +4,7 @@ A *task* knows one structure and no solver; a *solver* knows objectives and plan
 only composes them. `latentstruct.testing` checks these contracts for custom tasks and solvers.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -107,7 +108,7 @@ class Query:
     weights : ndarray, optional
         If given, one weight per example of the query: only the weighted sum of the slopes is needed.
     chunks : Chunks
-        How the examples are split among threads, for tasks that split the work themselves; see `BaseTask.chunked`.
+        How the examples are split among threads, for tasks that split the work themselves; see `Cost`.
     """
 
     w: Vector
@@ -145,6 +146,8 @@ class Pooled:
     exact : bool or ndarray of bool of shape (k,)
         Whether each result is the true maximum or sum. Inexact results of a hard pool are the score and loss of some
         output, so that their planes are below the function; those of a soft pool are arbitrary.
+    excess : float or ndarray of shape (k,)
+        How far the true maximum may be above an inexact value, infinite if unknown.
     """
 
     values: Vector
@@ -152,11 +155,30 @@ class Pooled:
     losses: Vector | float
     soft: bool = False
     exact: bool | NDArray[np.bool_] = True
+    excess: float | Vector = math.inf
 
     @property
     def all_exact(self) -> bool:
         """Whether all results are exact."""
         return self.exact if isinstance(self.exact, bool) else bool(self.exact.all())
+
+
+class Cost(NamedTuple):
+    """Approximate cost of `Task.pool_batch`, by which alone a batch is split among threads.
+
+    Attributes
+    ----------
+    work : ndarray of shape (n,)
+        Nanoseconds per example; 0 if threads cannot share them, because they hold the interpreter lock.
+    overhead : float
+        Nanoseconds of any call, however few examples there are.
+    chunked : bool
+        Whether `pool_batch` splits its work by `Query.chunks`; otherwise threads call it with a few examples.
+    """
+
+    work: Vector
+    overhead: float = 0.0
+    chunked: bool = False
 
 
 class LinearMap(Protocol):
@@ -202,6 +224,8 @@ class TaskTags:
         Whether inference is exact for every input.
     above_truth : bool
         Whether inexact results are never below those of the true output; otherwise the oracle takes the larger of both.
+    upper_bounds : bool
+        Whether inexact results of hard pools come with upper bounds, `Pooled.excess`, so that gaps stay proven.
     exact_slack : bool
         Whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact.
     renyi : bool
@@ -216,7 +240,7 @@ class TaskTags:
         Whether latent states may have separate weights, as in `StateWeights`.
     single_example : bool
         Whether all rows together are one example, so that rows have no weights.
-    marginals, pair_marginals, confidence, scores : bool
+    marginals, pair_marginals, confidence, scores, topk, sample : bool
         Whether these methods are implemented.
     storable : bool
         Whether batches can be stored by `pack` and `unpack`.
@@ -234,6 +258,7 @@ class TaskTags:
     two_temperatures: bool = False
     exact: bool = True
     above_truth: bool = False
+    upper_bounds: bool = False
     exact_slack: bool = False
     renyi: bool = False
     latent_loss: bool = False
@@ -246,6 +271,8 @@ class TaskTags:
     pair_marginals: bool = False
     confidence: bool = False
     scores: bool = False
+    topk: bool = False
+    sample: bool = False
     storable: bool = False
     threaded_decoding: bool = False
     refit_parameters: tuple[str, ...] = ()
@@ -287,14 +314,8 @@ class Task(Protocol[B]):
     def plane_losses(self, batch: B) -> Any:
         """Return the current losses of planes found with other losses; None if unknown."""
 
-    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
-        """Return the approximate nanoseconds per example, shape (n,); 0 if threads cannot share them."""
-
-    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work by `Query.chunks`."""
-
-    def overhead(self, batch: B) -> float:
-        """Return the approximate constant overhead of `pool_batch` in nanoseconds."""
+    def cost(self, batch: B, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost of `pool_batch`."""
 
     def decode(self, batch: B, w: Vector, temperature: Temperature) -> Sequence[Prediction]:
         """Return the best output of each example."""
@@ -464,7 +485,7 @@ class RenyiTask(LatentTask[B], Protocol[B]):
 
 @dataclass
 class Tally:
-    """Count of oracle calls, one per example, shared by all oracles that are counted together."""
+    """Count of oracle calls, one per example, shared by all oracles that are derived from one another."""
 
     calls: int = 0
 
@@ -497,14 +518,16 @@ class Oracle(Protocol):
         Whether sums over some of the examples are known.
     approximate : bool
         Whether results are known in advance to be inexact.
+    bounded_above : bool
+        Whether inexact maxima come with upper bounds.
     batch : Batch, optional
         The examples, if they are in one batch in this process.
     chunk_bounds : ndarray of int, optional
         Bounds of consecutive examples whose sums are added in pairs.
     n_jobs : int
         Number of threads.
-    tally : Tally, optional
-        Number of queried examples, if they are counted.
+    tally : Tally
+        Number of queried examples, shared with all oracles that are derived from this one.
     """
 
     n_examples: int
@@ -516,7 +539,7 @@ class Oracle(Protocol):
     divisible: bool
     chunk_bounds: Indices | None
     n_jobs: int
-    tally: Tally | None
+    tally: Tally
 
     @property
     def batch(self) -> Batch | None:
@@ -532,6 +555,10 @@ class Oracle(Protocol):
 
     @property
     def approximate(self) -> bool:
+        """See the attributes."""
+
+    @property
+    def bounded_above(self) -> bool:
         """See the attributes."""
 
     def total(self, w: Vector) -> Plane:
@@ -552,17 +579,11 @@ class Oracle(Protocol):
     def smoothed(self, output_temperature: float) -> "Oracle":
         """Return the same side with hard maxima taken at this temperature."""
 
-    def counted(self, tally: Tally | None = None) -> "Oracle":
-        """Return the same side with its calls added to a tally, by default a new one."""
-
     def reweighted(self, weights: Vector) -> "Oracle":
         """Return the same side with other weights c_i."""
 
-    def in_threads(self, n_jobs: int) -> "Oracle":
-        """Return the same side, evaluated by several threads where possible."""
-
-    def with_chunk_bounds(self, chunk_bounds: Indices) -> "Oracle":
-        """Return the same side with sums over the chunks between these bounds."""
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "Oracle":
+        """Return the same side, evaluated by several threads, and with sums over the chunks between these bounds."""
 
 
 class Regularizer(Protocol):

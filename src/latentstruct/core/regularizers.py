@@ -24,6 +24,12 @@ from latentstruct.exceptions import Description, InputError
 
 SMALLEST_SQUARE = 1e-280
 STATE_GROUPS = {"states": False, "shared_states": True}
+
+
+def _is_list(groups: object) -> bool:
+    return is_ordered(groups) and not isinstance(groups, str)
+
+
 NONNEGATIVE = real(0.0, closed="left")
 
 
@@ -130,7 +136,7 @@ class GroupNorm(BaseRegularizer):
     """
 
     constraints: ClassVar = {
-        "groups": options(*STATE_GROUPS) | Constraint(is_ordered, "an array of shape (d,)", "a list of index arrays"),
+        "groups": options(*STATE_GROUPS) | Constraint(_is_list, "an array of shape (d,)", "a list of index arrays"),
         "weights": NONNEGATIVE | Constraint(is_ordered, "an array of such numbers"),
     }
     index_: Indices

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse
 from latentstruct.core.parameters import clone
 from latentstruct.exceptions import Description, InputError
@@ -99,15 +99,10 @@ boolean = Constraint(_is_flag, "True", "False")
 function = Constraint(callable, "a function")
 
 
-def constraints_of(kind: type) -> dict[str, Constraint]:
-    """Return the constraints that a class and its bases declare in `constraints`, by parameter."""
-    tables = (vars(base).get("constraints", {}) for base in reversed(kind.__mro__))
-    return {name: constraint for table in tables for name, constraint in table.items()}
-
-
 def check_parameters(owner: Any) -> None:
-    """Raise InputError unless the parameters of an object satisfy the constraints of its class."""
-    for name, constraint in constraints_of(type(owner)).items():
+    """Raise InputError unless the parameters of an object satisfy the `constraints` of its class and its bases."""
+    tables = (vars(base).get("constraints", {}) for base in reversed(type(owner).__mro__))
+    for name, constraint in {name: one for table in tables for name, one in table.items()}.items():
         constraint.check(getattr(owner, name), name)
 
 
@@ -180,11 +175,11 @@ def as_reals(values: Any) -> NDArray[np.float64]:
     if found.dtype.kind in "OSTU":
         text = next((value for value in found.flat if isinstance(value, str | bytes)), None)
         if text is not None:
-            raise TypeError(f"text such as {show(text)}")
+            raise TypeError(f"text such as {repr_short(text)}")
     try:
         return np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(show(values)) from error
+        raise TypeError(repr_short(values)) from error
 
 
 def numbers_of(values: Any, name: str, expected: str = "real numbers", hint: str | None = None) -> NDArray[np.float64]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, InputError
 
 __all__ = ["Document", "Mention", "OtherColumns"]
@@ -59,16 +59,16 @@ class Document:
     def __post_init__(self) -> None:
         spans = {mention[:3] for mention in self.mentions}
         if len(spans) < len(self.mentions):
-            raise InputError("mentions", Description(f"a span twice in {show(self.name)}"), "distinct spans")
+            raise InputError("mentions", Description(f"a span twice in {repr_short(self.name)}"), "distinct spans")
         for mention in self.mentions:
             inside = 0 <= mention.sentence < len(self.sentences)
             if not inside or not 0 <= mention.start < mention.end <= len(self.sentences[mention.sentence]):
                 expected = f"spans of at least one word in sentences from 0 to {len(self.sentences) - 1}"
-                raise InputError("mentions", Description(f"{tuple(mention[:3])} in {show(self.name)}"), expected)
+                raise InputError("mentions", Description(f"{tuple(mention[:3])} in {repr_short(self.name)}"), expected)
         lengths = [len(words) for words in self.sentences]
         if self.others is not None and any([len(row) for row in side] != lengths for side in self.others):
             expected = "a text before and one after each word, or None"
-            raise InputError("others", Description(f"other lengths in {show(self.name)}"), expected)
+            raise InputError("others", Description(f"other lengths in {repr_short(self.name)}"), expected)
 
     @property
     def clusters(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, FormatError, InputError, missing_package
 from latentstruct.io.annotated import UNREAD_SUFFIXES
 from latentstruct.io.file_sources import FileSource
@@ -99,7 +99,7 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
     except Exception as error:
         # Decoders raise many types of errors for damaged images.
         # Pillow names the buffer, which means nothing to users.
-        got = Description(f"{type(error).__name__}: {show(BUFFER.sub('', str(error)), 120)}")
+        got = Description(f"{type(error).__name__}: {repr_short(BUFFER.sub('', str(error)), 120)}")
         expected = f"a complete {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image"
         raise FormatError(name, got, expected) from error
     if fits:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.validation import real
 from latentstruct.exceptions import Description, FormatError, InputError
 
@@ -120,15 +120,15 @@ def read_manifest(folder: Path) -> Manifest:
             raw = file.read(LARGEST_MANIFEST)
         manifest = msgspec.json.decode(raw, type=Manifest)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(path, Description(show(error, 160)), "a list of prepared data", CURE) from error
+        raise FormatError(path, Description(repr_short(error, 160)), "a list of prepared data", CURE) from error
     if manifest.format != FORMAT or manifest.version != VERSION:
-        got = Description(f"{show(manifest.format)} version {manifest.version}")
+        got = Description(f"{repr_short(manifest.format)} version {manifest.version}")
         hint = f"Prepare the data again, or use latentstruct {manifest.library}, which wrote them."
         raise FormatError(path, got, f"format {FORMAT!r} version {VERSION}", hint)
     names = [shard.file for shard in manifest.shards]
     for shard in manifest.shards:
         if not SHARD_NAME.fullmatch(shard.file) or shard.n_examples < 1 or shard.n_bytes < 8:
-            got = Description(f"{show(shard.file)} with {shard.n_examples} examples in {shard.n_bytes} bytes")
+            got = Description(f"{repr_short(shard.file)} with {shard.n_examples} examples in {shard.n_bytes} bytes")
             raise FormatError(path, got, "files such as shard-00000-0123456789abcdef.safetensors", CURE)
     if not names or len(set(names)) < len(names):
         got = Description(f"{len(names)} files, {len(set(names))} of them different")
@@ -147,7 +147,7 @@ def read_header(path: Path, content: NDArray[np.uint8]) -> tuple[Mapping[str, _E
         found.pop("__metadata__", None)
         return msgspec.convert(found, dict[str, _Entry]), 8 + length
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(path, Description(show(error, 160)), "a safetensors file", CURE) from error
+        raise FormatError(path, Description(repr_short(error, 160)), "a safetensors file", CURE) from error
 
 
 def array_of(path: Path, name: str, entry: _Entry, content: NDArray[np.uint8], begin: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.validation import check_sparse
 from latentstruct.data.shard_files import (
@@ -52,7 +52,7 @@ def folder_to_write(folder: Any) -> Path:
         names = (entry.name for entry in path.iterdir())
         other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
         if other is not None:
-            raise InputError("folder", Description(f"{path} with other files such as {show(other)}"), OWN_FOLDER)
+            raise InputError("folder", Description(f"{path} with other files such as {repr_short(other)}"), OWN_FOLDER)
     if is_prepared(path) and not is_ours(path):
         raise InputError("folder", Description(f"{path} with another {MANIFEST}, which would be lost"), OWN_FOLDER)
     return path

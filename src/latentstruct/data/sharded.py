@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import Batch
 from latentstruct.core.validation import copied
@@ -316,10 +316,10 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
     from latentstruct.persistence.models import MOST_STATES, check_state, check_tables, decode
 
     if task is None and manifest.params is None:
-        expected = f"the task {show(manifest.task)} of {folder}, which is not part of the library"
+        expected = f"the task {repr_short(manifest.task)} of {folder}, which is not part of the library"
         raise InputError("task", None, expected)
     if task is not None and type(task).__name__ != manifest.task:
-        raise InputError("task", task, f"the task {show(manifest.task)} of {folder}")
+        raise InputError("task", task, f"the task {repr_short(manifest.task)} of {folder}")
     try:
         found = decode(manifest.params) if task is None else task
         if manifest.state is not None:
@@ -333,6 +333,6 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
         if type(found).__name__ != manifest.task or not found.tags.storable:
             raise ValueError(f"its task is {type(found).__name__}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        got, expected = Description(show(error, 160)), "the description of data of this library"
+        got, expected = Description(repr_short(error, 160)), "the description of data of this library"
         raise FormatError(folder / MANIFEST, got, expected, CURE) from error
     return found

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
 
@@ -76,7 +76,7 @@ def check_tree(tree: object, name: str = "tree") -> None:
             raise InputError(name, Description(f"{_shown(node)} of type {type(node).__name__}"), expected)
         _check_text(node.label, name, "labels")
         if not isinstance(node.children, tuple) or not node.children:
-            got = Description(f"{_shown(node.children)} as children of {show(node.label)}")
+            got = Description(f"{_shown(node.children)} as children of {repr_short(node.label)}")
             raise InputError(name, got, "built of nodes whose children are a tuple of at least one tree or word")
         if is_preterminal(node):
             _check_text(node.children[0], name, "words")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.datasets.home import loader, read_archive
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.alignments import SequencePairs, parse_alignments
@@ -103,7 +103,7 @@ def load_yeast_ars(paths: list[Path]) -> YeastArs:
     """
     positives, negatives = map(read_fasta, paths)
     acs = [
-        _sites(paths[0], f"the header of {show(name)}", description, len(letters))
+        _sites(paths[0], f"the header of {repr_short(name)}", description, len(letters))
         for name, description, letters in zip(positives.names, positives.descriptions, positives.sequences, strict=True)
     ]
     return YeastArs(positives, acs, negatives)

@@ -1,7 +1,7 @@
 """Base classes of estimators: fitting, and the fitted attributes."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -42,6 +42,7 @@ from latentstruct.core.validation import (
 from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.data_placement import DataPlacement, data_placement
 from latentstruct.estimators.early_stopping import EarlyStopping, Validation, check_early_stopping
+from latentstruct.estimators.folds import AutoC, FoldScores
 from latentstruct.estimators.identity import training_identity
 from latentstruct.estimators.metadata import MetadataRequests
 from latentstruct.estimators.notebook import FittedRepr
@@ -52,7 +53,7 @@ from latentstruct.estimators.states import StateSelection
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import Shards
 from latentstruct.parallel.threads import N_JOBS, effective_jobs, one_blas_thread
-from latentstruct.persistence.checkpoints import open_checkpoint
+from latentstruct.persistence.checkpoints import Checkpoint, FileCheckpointer
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
 from latentstruct.solvers.selection import select_solver
@@ -65,6 +66,7 @@ STATE_FREE = (
     *("C", "solver", "tol", "max_iter", "max_seconds", "warm_start", "verbose"),
     *("n_jobs", "executor", "cache_mb"),
 )
+CALLBACK = function | None
 Compose = Callable[[BaseTask, Any, Vector], Any]
 
 
@@ -80,6 +82,7 @@ class FitInputs(NamedTuple):
     checkpoint: Any = None
     early_stopping: EarlyStopping | None = None
     latent_features: Any = None
+    groups: Any = None
 
 
 class TrainingRun(NamedTuple):
@@ -103,6 +106,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         The task with what it learned from the data.
     coef_ : ndarray of shape (d,)
         w.
+    C_ : float
+        The C of the training: `C`, or what was chosen by folds.
+    cv_results_ : FoldScores or None
+        The held-out scores that `C_` was chosen by; None if `C` is a number. Not kept in model files.
     feature_weights_ : ndarray of shape (V, n_features_in_)
         The weights of the features, one row per class, or per class and state, without those of a constant feature;
         where examples are the rows of a matrix. The importances of `sklearn.feature_selection.RFE`.
@@ -139,7 +146,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     task: BaseTask
     task_: BaseTask
-    C: float
+    C: float | str | AutoC
+    C_: float
+    cv_results_: FoldScores | None
     solver: str | BaseSolver | None
     margin: bool = True
     rescaling: Rescaling = "margin"
@@ -158,7 +167,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     validation_scores_: list[tuple[int, float]]
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "task": instance("a task such as Chain()", BaseTask),
-        "C": real(0.0),
+        "C": real(0.0) | options("auto") | instance("an AutoC object", AutoC),
         "margin": boolean,
         "rescaling": options("margin", "slack"),
         "init": options(*INITS),
@@ -223,8 +232,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
     def _solver(self, objective: Objective) -> BaseSolver:
-        limits = {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
-        return select_solver(self.solver, objective, self.restarts, self.cache_mb, **limits)
+        limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "cache_mb")}
+        return select_solver(self.solver, objective, self.restarts, **limits)
 
     def _starts(self, task: BaseTask, data: DataPlacement, H: Any, objective: Objective, compose: Compose) -> Starts:
         """Return the initial values of the starts."""
@@ -249,13 +258,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     def _weights(self, n_examples: int, sample_weight: Any) -> Vector:
         if sample_weight is None:
-            return np.full(n_examples, float(self.C))
+            return np.full(n_examples, self.C_)
         weights = numbers_of(sample_weight, "sample_weight")
         check_shape(weights, (n_examples,), "sample_weight", "one weight per example")
         if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
             found = next((value for value in weights.tolist() if not 0 <= value < math.inf), 0.0)
             raise InputError("sample_weight", found, "finite and ≥ 0, with at least one weight that is not zero")
-        return float(self.C) * weights
+        return self.C_ * weights
 
     def fit(
         self,
@@ -267,6 +276,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         coef_init: Any = None,
         checkpoint: Any = None,
         early_stopping: EarlyStopping | None = None,
+        groups: Any = None,
     ) -> Self:
         """Train on examples X with outputs y.
 
@@ -292,30 +302,50 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         early_stopping : EarlyStopping, optional
             Stops training when a validation score no longer improves. The weights with the best validation score are
             then kept, and `objective_`, `gap_` and `relative_gap_` are those of these weights.
+        groups : sequence of length n, optional
+            Groups of examples that are not divided by the folds of ``C="auto"``, such as documents.
 
         Returns
         -------
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, early_stopping)
-        return self._fit(self._read(given), self._objective)
+        given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, early_stopping, groups=groups)
+        return self._fit(self._read(given))
 
     def _read(self, given: FitInputs) -> FitInputs:
         """Return what `fit` was given with X as an array or a sparse matrix, where examples are the rows of a matrix.
 
-        Sets `feature_names_in_` if X is a data frame with names.
+        Sets `C_`, and `feature_names_in_` if X is a data frame with names.
         """
         check_parameters(self)
-        if not are_rows(self.task, given.X):
-            return given
-        require_outputs(given.Y)
-        check_feature_names(self, given.X, reset=True)
-        return given._replace(X=as_rows(given.X, type(self).__name__), Y=as_classes(self.task, given.Y))
+        if are_rows(self.task, given.X):
+            require_outputs(given.Y)
+            check_feature_names(self, given.X, reset=True)
+            given = given._replace(X=as_rows(given.X, type(self).__name__), Y=as_classes(self.task, given.Y))
+        if isinstance(self.C, str | AutoC):
+            require_outputs(given.Y)
+            auto = AutoC() if isinstance(self.C, str) else self.C
+            self.cv_results_ = auto.choose(self, given, say=print if self.verbose else None)
+            self.C_ = float(self.cv_results_.value)
+        elif given.groups is not None:
+            raise InputError("groups", given.groups, "None unless `C` is chosen by folds")
+        else:
+            self.C_, self.cv_results_ = float(self.C), None
+        return given
 
-    def _fit(self, given: FitInputs, compose: Compose) -> Self:
-        """Train on the objective that `compose` makes of a task, a batch and the examples' weights c_i; see `fit`."""
-        with self._composed(given, compose) as (task, data, objective):
+    def _path_models(self, given: FitInputs, Cs: Sequence[float], tol: float) -> Iterator[Self]:
+        """Yield models for ascending values of C."""
+        for C in Cs:
+            yield copied(self).set_params(C=C, tol=tol).fit(given.X, given.Y, given.sample_weight, H=given.H)
+
+    def _composer(self, given: FitInputs) -> Compose:
+        """Return what makes the objective of a task, a batch and the examples' weights c_i."""
+        return self._objective
+
+    def _fit(self, given: FitInputs) -> Self:
+        """Train on what `_read` returned; see `fit`."""
+        with self._composed(given) as (task, data, objective):
             run = self._prepare_run(task, data, objective, given)
             result = run.solver.minimize(
                 objective, run.w0, state=run.state, callback=run.watching, checkpointer=run.checkpointer
@@ -324,14 +354,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return self
 
     @contextmanager
-    def _composed(self, given: FitInputs, compose: Compose) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
+    def _composed(self, given: FitInputs) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:
         """Yield the task that has learned the data, the placement of the data, and their objective."""
+        compose = self._composer(given)
         n_jobs, task = self._check_fit(given)
         with one_blas_thread(), data_placement(self, task, given) as data:
             weights = self._weights(data.batch.n_examples, given.sample_weight)
-            objective = compose(task, data.batch, weights).in_threads(n_jobs)
-            if data.chunk_bounds is not None:
-                objective = objective.with_chunk_bounds(data.chunk_bounds)
+            objective = compose(task, data.batch, weights).divided(n_jobs, data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
             yield task, data, objective
@@ -341,7 +370,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         stored, task = isinstance(given.X, ShardedData), copied(self.task)
         if not stored:
             require_outputs(given.Y)
-        (function | None).check(given.callback, "callback")
+        CALLBACK.check(given.callback, "callback")
         if given.sample_weight is not None and task.tags.single_example:
             expected = f"None for {type(task).__name__}, which treats the whole data set as one example"
             raise InputError("sample_weight", given.sample_weight, expected)
@@ -357,16 +386,20 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         if given.H is not None and not solver.takes_latents:
             expected = f"None for {type(solver).__name__}, which starts from weights"
             raise InputError("H", given.H, expected, "Pass initial weights as `coef_init`, or use CCCP.")
-        callback = self._callback(given)
+        callback = IterationPrinter() if given.callback is None and self.verbose else given.callback
         validation = None
         if given.early_stopping is not None:
             check_early_stopping(given.early_stopping, given.checkpoint, solver)
             validation = Validation(given.early_stopping, partial(self._model_at, task, data.batch), callback)
         fingerprint = self._fingerprint(solver, given.X, given.Y) if self.warm_start else ""
         w0, state = self._initial_weights(task, fingerprint, given)
-        identified = partial(training_identity, self, solver, task, given, data.batch is not data.whole)
-        checkpointer = open_checkpoint(given.checkpoint, identified)
-        begin_callback(callback, solver, objective, several=w0 is None, checkpointer=checkpointer)
+        checkpointer = None
+        if given.checkpoint is not None:
+            file = given.checkpoint if isinstance(given.checkpoint, Checkpoint) else Checkpoint(given.checkpoint)
+            identity = training_identity(self, solver, task, given, data.batch is not data.whole)
+            checkpointer = FileCheckpointer(file, identity)
+        if callback is not None:
+            begin_callback(callback, solver, objective, several=w0 is None, checkpointer=checkpointer)
         return TrainingRun(solver, w0, state, validation or callback, checkpointer, validation, fingerprint)
 
     def _keep(self, task: BaseTask, data: DataPlacement, run: TrainingRun, result: Result) -> None:
@@ -383,10 +416,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         if validation is not None:
             self._store_result(chosen)
             self.validation_scores_ = validation.scores
-
-    def _callback(self, given: FitInputs) -> Callback | None:
-        """Return what is called after each iteration: the user's callback, else one that prints if `verbose`."""
-        return IterationPrinter() if given.callback is None and self.verbose else given.callback
 
     def _model_at(self, task: BaseTask, batch: Batch | Shards, w: Vector) -> Self:
         """Return a fitted model with the weights that training has reached so far."""
@@ -430,7 +459,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     def _store_result(self, result: Result) -> None:
         self.coef_ = result.w
         self.objective_, self.lower_bound_, self.gap_ = result.objective, result.lower_bound, result.gap
-        self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12 * min(1.0, float(self.C)))
+        self.relative_gap_ = result.gap / max(abs(result.objective), 1e-12 * min(1.0, self.C_))
         self.certified_ = result.certified
         self.n_iter_, self.n_oracle_calls_ = result.n_iter, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
@@ -452,7 +481,7 @@ class RegularizedEstimator(BaseStructuredEstimator):
     """Parameters of estimators that minimize a regularized risk; see `StructuredEstimator`."""
 
     task: BaseTask = field(kw_only=False)
-    C: float = 1.0
+    C: float | str | AutoC = 1.0
     solver: str | BaseSolver | None = "auto"
     tol: float | None = None
     max_iter: int | None = None
@@ -462,6 +491,12 @@ class RegularizedEstimator(BaseStructuredEstimator):
     n_jobs: int | None = None
     executor: Any = None
     cache_mb: float | None = None
+
+    def _path_models(self, given: FitInputs, Cs: Sequence[float], tol: float) -> Iterator[Self]:
+        """Yield models for ascending values of C, each found from the one before; convex ones to a relative gap."""
+        from latentstruct.estimators.regularization import path_models
+
+        return cast("Iterator[Self]", path_models(self, given, Cs, tol))
 
 
 def _solver_names(solver: BaseSolver) -> str:

@@ -17,7 +17,6 @@ from latentstruct.estimators.stored import stored_shards
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.dask_transport import stored_recipes
 from latentstruct.parallel.shards import LocalShards, Shards, data_recipes, length_of, shard_bounds
-from latentstruct.parallel.threads import chunk_by_work
 from latentstruct.tasks.base import BaseTask
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def data_placement(estimator: "BaseStructuredEstimator", task: BaseTask, given: 
         here = DataPlacement(batch, batch)
         if estimator.trains_in_shards and not task.tags.single_example:
             side = TaskOracle(task, batch, np.ones(batch.n_examples), "free", estimator._temperature())
-            here.chunk_bounds = chunk_by_work(side.work, side.least_summed) if side.shared else None
+            here.chunk_bounds = side.sum_bounds()
     if executor is None or (stored and local):
         yield here
         return

@@ -19,8 +19,8 @@ class StructuredEstimator(RegularizedEstimator):
     ----------
     task : Task
         The structure.
-    C : float, default=1.0
-        Weight of each example against the regularizer.
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example against the regularizer; "auto" chooses it by folds (`AutoC`).
     temperature : tuple (ε_y, ε_h), default=(0, 0)
         Exactly 0 is the hard max.
     margin : bool, default=True

@@ -25,6 +25,7 @@ def training_identity(
     data = {name: getattr(given, name) for name in names} | {"division": "in shards" if sharded else "as a whole"}
     params, limits = estimator.get_params(deep=False), solver.limits
     settings = {name: as_text(value) for name, value in params.items() if name not in FREE + OF_THE_SOLVER}
+    settings |= {"C": repr(estimator.C_)} if "C" in settings else {}
     return {
         "data": {name: digest(value) for name, value in data.items() if value is not None},
         "task": {**described(task), "learned state": digest(task.learned_state())},

@@ -14,6 +14,7 @@ from latentstruct.core.protocols import Batch, Callback, LatentTask, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters, copied, function, instance, integer, options, real
 from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
+from latentstruct.estimators.folds import AutoC
 from latentstruct.estimators.kernel_maps import (
     GAMMA,
     NAMES,
@@ -27,7 +28,7 @@ from latentstruct.estimators.kernel_maps import (
     resolve_gamma,
 )
 from latentstruct.estimators.predicting import USE_PREDICT_LATENT, check_weights, is_latent, require_outputs
-from latentstruct.estimators.reports import begin_callback
+from latentstruct.estimators.reports import IterationPrinter, begin_callback
 from latentstruct.estimators.stored import refuse_stored
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes
@@ -126,8 +127,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         Of "poly".
     coef0 : float, default=1.0
         c₀ of "poly" and "sigmoid".
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     cuts : {"auto", "all"} or int, default="auto"
         "all" trains exactly: rows get explicit coordinates with the kernel's inner products, and any solver trains the
         linear model in these. A number trains by cuts of this many sampled rows (`SampledCuts`), without
@@ -209,7 +210,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     gamma: Any = "scale"
     degree: int = 3
     coef0: float = 1.0
-    C: float = 1.0
+    C: float | str | AutoC = 1.0
     cuts: Any = "auto"
     basis_tol: float = 1e-8
     max_basis: int | None = None
@@ -267,6 +268,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         callback: Callback | None = None,
         H: Any = None,
         checkpoint: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Train on examples X with outputs y.
 
@@ -274,7 +276,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         ----------
         X, y : collections of length n
             As the task describes them, or X the kernel matrix (n, n) if it is precomputed.
-        sample_weight, callback, H, checkpoint
+        sample_weight, callback, H, checkpoint, groups
             As in the other estimators; no sample_weight for `Measure`, and no checkpoint for sampled cuts.
 
         Returns
@@ -283,7 +285,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             Also after Ctrl-C, with the best weights so far.
         """
         refuse_stored(self, X)
-        given = self._read(FitInputs(X, y, sample_weight, callback, H, checkpoint=checkpoint))
+        given = self._read(FitInputs(X, y, sample_weight, callback, H, checkpoint=checkpoint, groups=groups))
         n_jobs, task = self._check_fit(given)
         if isinstance(self.kernel, str) and self.kernel == "precomputed" and task.latent:
             raise InputError("kernel", self.kernel, "a function of two matrices of rows for LatentMulticlass")
@@ -327,7 +329,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         found = factorize(rows, self.basis_tol, self.max_basis, EXACT_BYTES)
         # A kernel that is zero everywhere leaves one coordinate, the same for all.
         inputs = found.rows if len(found.pivots) else np.zeros((rows.n_rows, 1))
-        self._fit(given._replace(X=layout.rebuilt(inputs)), self._objective)
+        self._fit(given._replace(X=layout.rebuilt(inputs)))
         self.sampled_, self.kernel_error_ = False, found.error
         limited = self.max_basis is not None and len(found.pivots) == self.max_basis
         beyond = found.remainders.max() > self.basis_tol * rows.diagonal().max()
@@ -342,7 +344,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
             raise InputError("solver", self.solver, "'auto' for sampled cuts", "Or set `cuts` to 'all'.")
         check_kernel(rows)
         task, objective, finalize = self._score_objective(layout, given)
-        objective = objective.in_threads(n_jobs)
+        objective = objective.divided(n_jobs)
         biased = task.biased_
         solver: BaseSolver = SampledCuts(
             rows,
@@ -352,7 +354,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         )
         limits = {"tol": self.tol, "max_iter": self.max_iter, "max_seconds": self.max_seconds}
         solver.set_params(**{name: value for name, value in limits.items() if value is not None})
-        callback = self._callback(given)
+        callback = IterationPrinter() if given.callback is None and self.verbose else given.callback
         if task.latent:
             solver = CCCP(solver, solver.tol, max_seconds=solver.max_seconds, restarts=self.restarts or 1)
         begin_callback(callback, solver, objective, several=True)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, linalg, sklearn
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_shape, numbers_of, options, real
@@ -66,7 +66,7 @@ class Kernel:
             else:
                 values = self._called(A, B)
         if not np.isfinite(values.sum()) and not np.isfinite(values).all():
-            got = Description(f"a value that is not finite from {show(self.kind)}")
+            got = Description(f"a value that is not finite from {repr_short(self.kind)}")
             raise InputError("kernel", got, "finite", "Scale the inputs, or decrease `gamma` or `degree`.")
         return values
 

@@ -32,8 +32,8 @@ class LatentSSVM(PooledLatentEstimator):
     ----------
     task : Task
         The structure, such as `Motif`, `Coreference`, `PrecisionAtK` or `LatentMulticlass`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     init : {"task", "random", "marginal"}, default="task"
         Initial latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
         weighted classifier for precision at k), which is random where it has none; at random; or completed by weights
@@ -81,8 +81,8 @@ class MarginalSSVM(PooledLatentEstimator):
     ----------
     task : Task
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     init, restarts, random_state
         Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
     solver : "auto", name or solver, default="auto"

@@ -31,8 +31,8 @@ class MinEntropySSVM(LatentEstimator):
     task : Task
         `Graph` with exact inference, `Chain`, `LatentMulticlass`, `Motif`, a `CandidateTask`, or a `PartsTask` with
         `outputs`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     alpha : float, default=2.0
         Order of the entropy, above 0; for `Graph`, `Chain` and `PartsTask` not 1.
     init, restarts, random_state

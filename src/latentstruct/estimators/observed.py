@@ -6,6 +6,7 @@ from latentstruct.core.objective import Objective, Rescaling
 from latentstruct.core.protocols import Batch, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.estimators.base import BaseStructuredEstimator, RegularizedEstimator
+from latentstruct.estimators.folds import AutoC
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.base import BaseTask
 
@@ -23,9 +24,10 @@ class StructuralSVM(RegularizedEstimator):
     ----------
     task : Task
         The structure.
-    C : float, default=0.1
-        Weight of each example (there is no 1/n). The default was the best of 0.01, 0.1, 1 and 10 on text and on
-        handwriting, and training is about four times as fast as with 1; see :doc:`/speed`.
+    C : float, "auto" or AutoC, default=0.1
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`). The default was the best
+        of 0.01, 0.1, 1 and 10 on text and on handwriting, and training is about four times as fast as with 1; see
+        :doc:`/speed`.
     rescaling : {"margin", "slack"}, default="margin"
         Slack rescaling is C Σ_i max_y Δ(y_i, y)·[1 + w·φ(x_i, y) − w·φ(x_i, y_i)].
     solver : "auto", name or solver, default="auto"
@@ -47,7 +49,7 @@ class StructuralSVM(RegularizedEstimator):
     True
     """
 
-    C: float = 0.1
+    C: float | str | AutoC = 0.1
     rescaling: Rescaling = "margin"
 
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
@@ -62,8 +64,8 @@ class CRF(RegularizedEstimator):
     ----------
     task : Task
         A structure with soft inference, such as `Chain` or `Multiclass`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     solver : "auto", name or solver, default="auto"
         See `StructuredEstimator`; "auto" is L-BFGS.
     tol, max_iter, max_seconds : number, optional

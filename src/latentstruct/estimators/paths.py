@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,17 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import issparse
 from latentstruct.core.parameters import clone
-from latentstruct.core.regularizers import STATE_GROUPS, GroupNorm
+from latentstruct.core.regularizers import GroupNorm
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import function, integer, numbers_of, options, real
+from latentstruct.core.validation import check_parameters, function, integer, numbers_of, real
 from latentstruct.estimators.latent import LatentSSVM
 from latentstruct.estimators.rows import are_rows, as_classes, as_rows
 from latentstruct.exceptions import ConvergenceWarning, Description, InputError
-from latentstruct.solvers.base import ENDINGS, SOLVER
-from latentstruct.solvers.selection import SOLVERS
+from latentstruct.solvers.base import ENDINGS
 from latentstruct.tasks.classes.latent_multiclass import LatentMulticlass
 from latentstruct.tasks.classes.states import ABSENT
 
 __all__ = ["GroupNormPath", "groupnorm_path", "largest_strength"]
-
-Groups = Literal["states", "shared_states"]
 
 
 @dataclass(frozen=True)
@@ -75,18 +72,14 @@ class GroupNormPath:
 
 
 def groupnorm_path(
-    task: LatentMulticlass,
+    estimator: LatentSSVM,
     X: Any,
     Y: Any,
-    C: float = 1.0,
+    *,
     strengths: Any = None,
     n_strengths: int = 12,
     ratio: float = 1e-4,
-    groups: Groups = "states",
-    regularizer_weights: Any = None,
-    solver: Any = None,
     H: Any = None,
-    random_state: int | None = 0,
     callback: Callable[[float, LatentSSVM], bool | None] | None = None,
     verbose: bool = False,
     max_seconds: float | None = None,
@@ -95,29 +88,20 @@ def groupnorm_path(
 
     Parameters
     ----------
-    task : LatentMulticlass
-        With weights "state".
+    estimator : LatentSSVM
+        What to train: a `LatentMulticlass` with weights "state". Its regularizer is a `GroupNorm` with the groups
+        "states" or "shared_states" and weights a_p, by default ``GroupNorm("states")``.
     X, Y : collections of length n
         As the task describes them.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
     strengths : array of shape (K,), optional
         Values of λ above 0, in any order; by default `n_strengths` between `largest_strength` and `ratio` times that,
         evenly in their logarithms.
     n_strengths, ratio : number
         How many, and how far down.
-    groups : {"states", "shared_states"}, default="states"
-        A group for each class and state, or for each state.
-    regularizer_weights : array of shape (P,), optional
-        a_p, 1 by default.
-    solver : name or solver, optional
-        Of all models, as for `LatentSSVM`. `Proximal` by default; see the notes for a faster setting.
     H : sequence of length n, optional
-        Latents that the first model, that of the smallest λ, begins with; by default the task's own.
-    random_state : int or None, default=0
-        Seed of the first latents.
+        Initial latent values of the first model, that of the smallest λ; by default those of the estimator.
     callback : callable, optional
-        Called with λ and the fitted model after each that was not cut short; a true answer ends the path there.
+        Called with λ and the fitted model after each complete training. If it returns True, the path ends there.
     verbose : bool, default=False
         Whether to print a line for each model.
     max_seconds : float, optional
@@ -141,17 +125,17 @@ def groupnorm_path(
     On five pairs of digits (6 strengths each) no objective changed by more than 0.01 %, with all ten digits one of six
     rose by 5 %. Soft descents are not what to save: without them objectives were up to 1.7 times as high.
     """
-    _check_settings(task, C, groups, solver, callback, max_seconds)
+    (function | None).check(callback, "callback")
+    (real(0.0, closed="right") | None).check(max_seconds, "max_seconds")
+    norm = _group_norm(estimator)
     clock = _Clock(math.inf if max_seconds is None else max_seconds)
     if strengths is None:
-        highest = largest_strength(task, X, Y, C, groups, regularizer_weights)
-        strengths = _spread(highest, n_strengths, ratio)
+        strengths = _spread(largest_strength(estimator, X, Y), n_strengths, ratio)
     walk = _Walk(_check_strengths(strengths), clock)
-    factors = 1.0 if regularizer_weights is None else numbers_of(regularizer_weights, "regularizer_weights")
 
     def untrained(strength: float) -> LatentSSVM:
-        norm = GroupNorm(groups, strength * factors)
-        return LatentSSVM(task, C=C, solver=_solver(solver), random_state=random_state, regularizer=norm)
+        scaled = GroupNorm(norm.groups, strength * np.asarray(norm.weights))
+        return clone(estimator).set_params(regularizer=scaled)
 
     walk.go(untrained, X, Y, H, callback, verbose)
     if walk.cause:
@@ -244,25 +228,18 @@ def _fit(model: LatentSSVM, X: Any, Y: Any, **start: Any) -> LatentSSVM:
         return model.fit(X, Y, **start)
 
 
-def _solver(solver: Any) -> Any:
-    """Return the solver of one model."""
-    if solver is None:
-        return "auto"
-    return solver if isinstance(solver, str) else clone(solver)
-
-
-def _check_settings(task: object, C: Any, groups: Any, solver: Any, callback: Any, max_seconds: Any) -> None:
-    if not isinstance(task, LatentMulticlass) or task.weights != "state":
-        raise InputError("task", task, "LatentMulticlass(weights='state')")
-    _check_problem(C, groups)
-    (options("auto", *SOLVERS) | SOLVER | None).check(solver, "solver")
-    (function | None).check(callback, "callback")
-    (real(0.0, closed="right") | None).check(max_seconds, "max_seconds")
-
-
-def _check_problem(C: Any, groups: Any) -> None:
-    real(0.0).check(C, "C")
-    options(*STATE_GROUPS).check(groups, "groups", "Use LatentSSVM with GroupNorm for others.")
+def _group_norm(estimator: object) -> GroupNorm:
+    """Return the regularizer of an estimator; raise if the path of its strengths is not defined."""
+    if not isinstance(estimator, LatentSSVM):
+        raise InputError("estimator", estimator, "a LatentSSVM")
+    if not isinstance(estimator.task, LatentMulticlass) or estimator.task.weights != "state":
+        raise InputError("task", estimator.task, "LatentMulticlass(weights='state')")
+    check_parameters(estimator)
+    norm = GroupNorm() if estimator.regularizer is None else estimator.regularizer
+    if not isinstance(norm, GroupNorm) or not isinstance(norm.groups, str):
+        raise InputError("regularizer", norm, "a GroupNorm of the groups 'states' or 'shared_states'")
+    check_parameters(norm)
+    return norm
 
 
 def _spread(highest: float, n_strengths: int, ratio: float) -> Vector:
@@ -278,9 +255,7 @@ def _check_strengths(strengths: Any) -> Vector:
     return values
 
 
-def largest_strength(
-    task: LatentMulticlass, X: Any, Y: Any, C: float = 1.0, groups: Groups = "states", regularizer_weights: Any = None
-) -> float:
+def largest_strength(estimator: LatentSSVM, X: Any, Y: Any) -> float:
     """Return a strength λ at which w = 0 is the best of all weights; smaller ones may do too.
 
     Let Δ_i be the largest cost of example i, and K_i the number of candidates that have it. From
@@ -291,16 +266,17 @@ def largest_strength(
 
     Parameters
     ----------
-    task, X, Y, C, groups, regularizer_weights
+    estimator, X, Y
         As for `groupnorm_path`.
     """
-    _check_problem(C, groups)
-    task = clone(task)
+    real(0.0).check(estimator.C, "C")
+    norm, C = _group_norm(estimator), cast(float, estimator.C)
+    task: Any = clone(estimator.task)
     if are_rows(task, X):
         X, Y = as_rows(X, type(task).__name__), as_classes(task, Y)
     task.learn(X, Y)
-    batch, norm = task.prepare(X, Y), GroupNorm(groups, 1.0 if regularizer_weights is None else regularizer_weights)
-    index, factors = norm.bind(task).index_, norm.bind(task).weights_
+    batch, bound = task.prepare(X, Y), norm.bind(task)
+    index, factors = bound.index_, bound.weights_
     pulls, costs = np.zeros(task.n_vectors_), task.costs_
     listed = (task.vector_of_ > ABSENT).sum(axis=1)
     costliest = (costs == costs.max(axis=1, keepdims=True)) & (costs > 0)
@@ -318,7 +294,7 @@ def largest_strength(
     if not (needed.any() and (factors[needed] > 0).all()):
         hint = "Otherwise set `strengths`: there is no smallest one at which all weights are zero."
         if needed.any():
-            raise InputError("regularizer_weights", regularizer_weights, "above 0", hint)
+            raise InputError("weights", norm.weights, "above 0", hint)
         raise InputError("X", Description("zeros only"), "different from 0", hint)
     return float((together[needed] / factors[needed]).max())
 

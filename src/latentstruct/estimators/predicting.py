@@ -10,7 +10,7 @@ import numpy as np
 from latentstruct.core.parameters import available_if, check_is_fitted
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import check_shape
+from latentstruct.core.validation import check_shape, integer
 from latentstruct.data.sharded import ShardedData
 from latentstruct.estimators.rows import class_probabilities
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_stored_outputs
@@ -18,6 +18,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
 from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.base import BaseTask, check_examples
+from latentstruct.tasks.item_labels import ItemLabels
 
 DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
 USE_PREDICT_LATENT = "Use predict_latent if the outputs are unknown."
@@ -26,6 +27,16 @@ USE_PREDICT_LATENT = "Use predict_latent if the outputs are unknown."
 def is_latent(estimator: "Predicting") -> bool:
     """Return whether an estimator has latents, or may have them if it is not fitted."""
     return estimator.task_.latent if hasattr(estimator, "task_") else estimator.task.tags.latent != "never"
+
+
+def is_completable(estimator: "Predicting") -> bool:
+    """Return whether known parts of outputs or latents can be completed."""
+    task = getattr(estimator, "task_", estimator.task)
+    return is_latent(estimator) or isinstance(task, ItemLabels)
+
+
+def _is_soft(estimator: "Predicting") -> bool:
+    return getattr(estimator, "task_", estimator.task).tags.soft and max(estimator._temperature()) > 0
 
 
 def _has(name: str) -> Any:
@@ -110,9 +121,81 @@ class Predicting(StoredExamples):
         """Return the latent h that goes with the predicted output of each example."""
         return [prediction.h for prediction in self._decoded(X)]
 
-    @available_if(is_latent)
+    @_has("topk")
+    def predict_topk(self, X: Any, k: int = 5) -> list[list[Prediction]]:
+        """Return the k best outputs of each example with their scores, the best first; fewer if there are not as many.
+
+        Parameters
+        ----------
+        X : sequence of length n
+            The examples.
+        k : int, default=5
+            Number of outputs.
+
+        Returns
+        -------
+        list of list of Prediction
+            Outputs `y` with their `score`.
+        """
+        check_weights(self)
+        integer(1).check(k, "k")
+        return self.task_.topk(self._prepared(X), self.coef_, k)
+
+    @_has("sample")
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[list[Any]]:
+        """Return outputs of each example, drawn from the P(y, h | x) of `marginals`.
+
+        Parameters
+        ----------
+        X : sequence of length n
+            The examples.
+        n_samples : int, default=1
+            Number of outputs per example.
+        random_state : int or None, default=None
+            Seed; None draws other outputs each time.
+
+        Returns
+        -------
+        list of list
+            The outputs of each example.
+        """
+        check_weights(self)
+        integer(1).check(n_samples, "n_samples")
+        temperature, rng = self._soft_temperature(), np.random.default_rng(random_state)
+        return self.task_.sample(self._prepared(X), self.coef_, temperature, n_samples, rng)
+
+    @available_if(_is_soft)
+    def log_probability(self, X: Any, y: Any) -> Vector:
+        """Return log P(y | x) of an output of each example, by the P(y, h | x) of `marginals`.
+
+        Latents are summed out. Of an output that is partly unknown (-1 for some tokens or nodes) it is the probability
+        of all outputs that agree with what is known, such as those that have a span.
+
+        Parameters
+        ----------
+        X, y : sequences of length n
+            Examples and outputs.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The log-probabilities.
+        """
+        check_weights(self)
+        require_outputs(y, "The probability of an output was requested.")
+        batch, temperature = self._prepared(X, y), self._soft_temperature()
+        # Unknown parts are summed out as latents are.
+        alike = Temperature(temperature.output, temperature.output)
+        known, every = (self.task_.planes(batch, self.coef_, mode, alike).values for mode in ("clamped", "free"))
+        return (known - every) / temperature.output
+
+    @available_if(is_completable)
     def complete(self, X: Any, y: Any = None) -> list[Any]:
-        """Return the best latent h of each example given its known output; `ShardedData` include their outputs."""
+        """Return the best latent h of each example given its known output; `ShardedData` include their outputs.
+
+        Of outputs that may be partly unknown, such as those of chains and graphs, it returns the best output that
+        agrees with what is known: labels are fixed in `y`, and -1 elsewhere.
+        """
         check_weights(self)
         if isinstance(X, ShardedData):
             require_stored_outputs(X, y)

@@ -207,7 +207,7 @@ def regularization_path(
     wanted = _check(estimator, Cs, C_min, C_max, tol, max_seconds)
     unit = copied(estimator).set_params(C=1.0)
     given = unit._read(FitInputs(X, Y, sample_weight))
-    with unit._composed(given, unit._objective) as (task, data, objective):
+    with unit._composed(given) as (task, data, objective):
         limit = math.inf if max_seconds is None else max_seconds
         low, high = float(wanted[0]), float(wanted[-1])
         grid = _grid(low, high) if Cs is None else wanted
@@ -222,6 +222,29 @@ def regularization_path(
             found = walk.fits(estimator, given, grid)
         walk.go(found, score, callback, verbose)
     return walk.path(high)
+
+
+def path_models(
+    estimator: RegularizedEstimator, given: FitInputs, Cs: Sequence[float], tol: float
+) -> Iterator[RegularizedEstimator]:
+    """Yield the models of ascending values of C, one at a time.
+
+    A convex objective is minimized to the relative gap `tol`, from the planes of the values before. With latent
+    variables there is one start for all values: each model is trained from the weights of the one before.
+    """
+    unit = copied(estimator).set_params(C=1.0, tol=tol)
+    given = unit._read(given)
+    with unit._composed(given) as (task, data, objective):
+        walk = _Walk(unit, objective, tol, tol, math.inf, partial(unit._model_at, task, data.batch))
+        results: Iterator[Result]
+        if objective.properties >= CERTIFIED and not objective.plus.approximate:
+            results = (point.result for point in walk.at_each(np.array(Cs)))
+        else:
+            results = walk.from_one_start(Cs)
+        for C, result in zip(Cs, results, strict=True):
+            if result.reason == "interrupted":
+                raise KeyboardInterrupt
+            yield walk.model(C, result)
 
 
 class _Trained(NamedTuple):
@@ -257,7 +280,7 @@ class _Walk:
     def model(self, C: float, result: Result) -> RegularizedEstimator:
         """Return the fitted estimator of a result."""
         model = self.fitted(result.w)
-        model.C = C
+        model.C = model.C_ = C
         model._store_result(result)
         return model
 
@@ -290,6 +313,16 @@ class _Walk:
             last = self.solve(C, None if last is None else last.w)
             yield last
 
+    def from_one_start(self, Cs: Sequence[float]) -> Iterator[Result]:
+        """Yield results of a non-convex objective, each found from the weights of the one before."""
+        last: Result | None = None
+        for C in Cs:
+            objective = self.objective.reweighted(C * self.objective.weights)
+            solver = self.unit._solver(objective)
+            last = solver.minimize(objective) if last is None else solver.minimize(objective, last.w, state=last.state)
+            yield last
+            self.unit.restarts = None
+
     def fits(self, estimator: RegularizedEstimator, given: FitInputs, Cs: Vector) -> Iterator[_Trained]:
         """Yield models of a non-convex objective, for each C the better one of two starts."""
         last: RegularizedEstimator | None = None
@@ -305,7 +338,8 @@ class _Walk:
     def _fit(self, estimator: RegularizedEstimator, given: FitInputs, **settings: Any) -> RegularizedEstimator:
         parameters = estimator.get_params(deep=False)
         model = copied(estimator).set_params(**{name: settings[name] for name in settings if name in parameters})
-        model._fit(given._replace(callback=self.is_late), model._objective)
+        model.C_ = settings["C"]
+        model._fit(given._replace(callback=self.is_late))
         self.calls += model.n_oracle_calls_
         self._stop_at(model.stop_reason_)
         return model

@@ -73,7 +73,7 @@ def warn_about_training(estimator: "BaseStructuredEstimator", result: Result, so
     task, w = estimator.task_, estimator.coef_
     if task.latent:
         # Against the objective, as weights are small where features are large; it may be 0 but for rounding.
-        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C))
+        scale = max(abs(result.objective), 1e-12 * min(1.0, estimator.C_))
         learned_nothing = result.reason == "converged" and bool(w @ w <= 1e-18 * scale)
     else:
         ended = result.reason in ("converged", "stalled") and result.objective > 0
@@ -100,7 +100,7 @@ def _cause_of_zero(estimator: "BaseStructuredEstimator") -> str:
     task = estimator.task_
     if task.tags.single_example:
         return (
-            f"C={estimator.C:g} is too small for a loss of all rows together (begin with suggest_C, and try "
+            f"C={estimator.C_:g} is too small for a loss of all rows together (begin with suggest_C, and try "
             "more), or the classes overlap too much for this loss (compare with 'rocarea')"
         )
     classes: Any = cast(Classifier, task).classes_ if task.tags.classifier else ()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import Batch, StateWeights
 from latentstruct.core.validation import copied
 from latentstruct.data.sharded import ShardedData
@@ -60,7 +60,7 @@ class StoredExamples:
             raise InputError(
                 "X",
                 data,
-                f"prepared for the states of the model, states={show(_states(task))}",
+                f"prepared for the states of the model, states={repr_short(_states(task))}",
                 "Prepare the data with task=model.task_, or use the model that is not pruned.",
             )
         adopt(task, data)
@@ -124,7 +124,7 @@ def adopt(task: BaseTask, data: ShardedData) -> None:
     given, prepared = task.get_params(deep=False), known.get_params(deep=False)
     for name in sorted(given.keys() - set(task.tags.refit_parameters)):
         if not _alike(given[name], prepared[name]):
-            expected = f"{show(prepared[name])}, with which {data.folder} was prepared"
+            expected = f"{repr_short(prepared[name])}, with which {data.folder} was prepared"
             raise InputError(name, given[name], expected, USE_DATA_TASK)
     state = known.state()
     if state is not None:

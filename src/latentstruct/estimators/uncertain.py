@@ -11,7 +11,7 @@ from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.protocols import Batch, Callback, LatentLossTask, LatentSites, Problem, Result
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_shape, real
-from latentstruct.estimators.base import FitInputs
+from latentstruct.estimators.base import Compose, FitInputs
 from latentstruct.estimators.latent import LatentEstimator
 from latentstruct.estimators.predicting import require_outputs
 from latentstruct.estimators.stored import refuse_stored
@@ -69,8 +69,8 @@ class ModLat(_Uncertain):
     task : Task
         A structure whose loss compares latents: `LatentMulticlass` with `latent_loss`, `Detection`, `Graph`, or a
         `CandidateTask` with `pair_loss`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     J : float, default=0.1
         Weight of ‖θ‖².
     beta : float, default=0.1
@@ -134,12 +134,13 @@ class ModLat(_Uncertain):
         coef_init: Any = None,
         latent_features: Any = None,
         checkpoint: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Train on examples X with outputs y.
 
         Parameters
         ----------
-        X, y, sample_weight, callback, H, coef_init, checkpoint
+        X, y, sample_weight, callback, H, coef_init, checkpoint, groups
             As in the other estimators; `coef_init` is w.
         latent_features : sequence of n matrices (H_i, k), optional
             Φ(x_i, y_i, h) of each latent of the known output, in the task's order; by default φ(x_i, y_i, h).
@@ -149,10 +150,11 @@ class ModLat(_Uncertain):
         self
             Also after Ctrl-C, with the best weights so far.
         """
-        given = self._read(
-            FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, latent_features=latent_features)
-        )
-        return self._fit(given, partial(self._dissimilarity, given))
+        given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, None, latent_features, groups)
+        return self._fit(self._read(given))
+
+    def _composer(self, given: FitInputs) -> Compose:
+        return partial(self._dissimilarity, given)
 
     def _dissimilarity(self, given: FitInputs, task: BaseTask, batch: Batch, weights: Vector) -> DissimilarityObjective:
         _require_latent_loss(self, task)
@@ -231,8 +233,8 @@ class IterativeLSVM(_Uncertain):
     ----------
     task : Task
         A structure whose loss compares latents; see `ModLat`.
-    C : float, default=1.0
-        Weight of each example (there is no 1/n).
+    C : float, "auto" or AutoC, default=1.0
+        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     inner : {"cccp", "convex"}, default="cccp"
         With "convex" the right output has the imputed latent, s(y_i, h_i) instead of max_h s(y_i, h), so that each
         iteration is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.validation import integer, listed, real
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
-from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.io.npz import load_arrays
 from latentstruct.persistence.atomic_files import remove_left_over, replace_files
+from latentstruct.persistence.saved_features import read_state
 from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.detection import DetectionInput
 
@@ -40,18 +40,13 @@ SMALLEST = 16
 N_GEOMETRY = 14
 """Position, size and shape of a box (four values), and the products of any two of them."""
 
-_STATE_FORMAT = "latentstruct.BoxFeatures"
-_STATE_VERSION = 1
-_SAVED = f"a state of format {_STATE_FORMAT!r} version {_STATE_VERSION}"
 _CACHE_VERSION = b"latentstruct boxes 1"
 """Part of every name in the cache: it changes whenever the same settings would yield other features."""
 
 
-class _State(msgspec.Struct, forbid_unknown_fields=True):
+class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.BoxFeatures 1"):
     """The saved form of the settings."""
 
-    format: str
-    version: int
     step: int
     sizes: list[float]
     aspects: list[float]
@@ -384,38 +379,17 @@ class BoxFeatures(Parametrized):
                 found[members] = describe_cells(histograms)
         return found
 
-    def state(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """Return the settings except the cache as JSON values, for `from_state`."""
         self.check()
         sizes, aspects = ([float(value) for value in np.atleast_1d(v)] for v in (self.sizes, self.aspects))
-        kept = _State(
-            _STATE_FORMAT,
-            _STATE_VERSION,
-            int(self.step),
-            sizes,
-            aspects,
-            int(self.limit),
-            int(self.window),
-            int(self.cell),
-            float(self.geometry),
-        )
-        return msgspec.to_builtins(kept)
+        numbers = int(self.limit), int(self.window), int(self.cell), float(self.geometry)
+        return msgspec.to_builtins(_State(int(self.step), sizes, aspects, *numbers))
 
     @classmethod
     def from_state(cls, state: Any, cache: str | os.PathLike[str] | None = None) -> Self:
-        """Return features with the settings returned by `state`.
-
-        Raises
-        ------
-        FormatError
-            If the state is not of this class.
-        """
-        try:
-            kept = msgspec.convert(state, _State)
-        except msgspec.ValidationError as error:
-            raise FormatError("BoxFeatures", Description(str(error).replace("`", "")), _SAVED) from error
-        if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION):
-            raise FormatError("BoxFeatures", Description(f"{show(kept.format)} version {kept.version}"), _SAVED)
+        """Return features with the settings returned by `to_state`; raise an InputError if it is that of others."""
+        kept = read_state(_State, state)
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
         found = cls(kept.step, sizes, aspects, kept.limit, kept.window, kept.cell, kept.geometry, cache)
         found.check()

@@ -1,7 +1,6 @@
 """Features of the patches of images: texture words and color histograms."""
 
 import base64
-import binascii
 import math
 import warnings
 from collections.abc import Iterable, Sequence, Sized
@@ -11,13 +10,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
 from latentstruct.core.lazy import sklearn, sparse
 from latentstruct.core.parameters import Parametrized, check_is_fitted
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import integer, real
 from latentstruct.data.images import require_vision
-from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.exceptions import Description, InputError
+from latentstruct.persistence.saved_features import bad_state, read_state
 from latentstruct.progress.heartbeat import each
 
 Matrix = NDArray[np.float64]
@@ -40,10 +39,6 @@ SAMPLES_PER_WORD = 100
 MAX_ITERATIONS = 20
 CHUNK = 8192
 
-_STATE_FORMAT = "latentstruct.PatchFeatures"
-_STATE_VERSION = 1
-_SAVED = f"a state of format {_STATE_FORMAT!r} version {_STATE_VERSION}"
-
 
 class PatchGrid(NamedTuple):
     """The patches of an image: `features` (rows · columns, d), row by row, and the `shape` (rows, columns)."""
@@ -52,11 +47,9 @@ class PatchGrid(NamedTuple):
     shape: tuple[int, int]
 
 
-class _State(msgspec.Struct, forbid_unknown_fields=True):
+class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.PatchFeatures 1"):
     """The saved form of a fitted `PatchFeatures`; the codebook as base64 of little-endian float32."""
 
-    format: str
-    version: int
     patch: int
     step: int
     words: int
@@ -335,37 +328,29 @@ class PatchFeatures(Parametrized):
         wide = 256 // N_BINS
         return f"{('red', 'green', 'blue')[channel]} {part * wide}–{part * wide + wide - 1}"
 
-    def state(self) -> dict[str, Any]:
-        """Return the fitted features as JSON values, for `restore`."""
+    def to_state(self) -> dict[str, Any]:
+        """Return the fitted features as JSON values, for `from_state`."""
         check_is_fitted(self, "codebook_")
         raw = self.codebook_.astype("<f4").tobytes()
         text = base64.b64encode(raw).decode("ascii")
         sizes = (self.patch, self.step, self.words, len(self.codebook_))
-        return msgspec.to_builtins(_State(_STATE_FORMAT, _STATE_VERSION, *sizes, text))
+        return msgspec.to_builtins(_State(*sizes, text))
 
-    def restore(self, state: Any) -> Self:
-        """Restore the result of `state`.
-
-        Raises
-        ------
-        FormatError
-            If the state is not of this class.
-        """
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """Restore fitted features from the result of `to_state`; raise an InputError if it is not of this class."""
+        kept = read_state(_State, state)
         try:
-            kept = msgspec.convert(state, _State)
             raw = base64.b64decode(kept.codebook, validate=True)
             codebook = np.frombuffer(raw, dtype="<f4").reshape(kept.n_words, N_TEXTURE).astype(np.float32)
-        except (msgspec.ValidationError, binascii.Error, ValueError) as error:
-            raise FormatError("PatchFeatures", Description(str(error).replace("`", "")), _SAVED) from error
-        if (kept.format, kept.version) != (_STATE_FORMAT, _STATE_VERSION) or not kept.n_words:
-            got = Description(f"{show(kept.format)} version {kept.version} with {kept.n_words} words")
-            raise FormatError("PatchFeatures", got, f"{_SAVED} with words")
-        if not np.isfinite(codebook).all():
-            raise FormatError("PatchFeatures", Description("NaN or infinity"), "a finite codebook")
-        self.patch, self.step, self.words = kept.patch, kept.step, kept.words
-        self.check()
-        self.codebook_ = codebook
-        return self
+        except ValueError as error:
+            raise bad_state(_State, str(error)) from error
+        if not len(codebook) or not np.isfinite(codebook).all():
+            raise bad_state(_State, "NaN or infinity in the codebook" if len(codebook) else "0 words")
+        found = cls(kept.patch, kept.step, kept.words)
+        found.check()
+        found.codebook_ = codebook
+        return found
 
 
 def _checked(images: Iterable[Any]) -> Iterable[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise, product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,35 @@ def _head(words: Sequence[str]) -> int:
         if position > 0 and word.lower() in _HEAD_ENDS:
             return position - 1
     return len(words) - 1
+
+
+def baseline_clusters(document: Document) -> dict[str, list[Any]]:
+    """Return clusters of mentions by simple rules: each alone, those with the same words, those with the same head.
+
+    Parameters
+    ----------
+    document : Document
+        The document; its clusters are not used.
+
+    Returns
+    -------
+    dict of str to list
+        For the rules "singletons", "same words" and "same head", a label of the cluster of each mention. Case is
+        ignored.
+
+    Examples
+    --------
+    >>> from latentstruct.data import Document, Mention
+    >>> text = Document("a", [["Anna", "and", "old", "Anna"]], [Mention(0, 0, 1, "1"), Mention(0, 2, 4, "1")])
+    >>> baseline_clusters(text)
+    {'singletons': [0, 1], 'same words': ['anna', 'old anna'], 'same head': ['anna', 'anna']}
+    """
+    words = [[word.lower() for word in document.words(mention)] for mention in document.mentions]
+    return {
+        "singletons": list(range(len(words))),
+        "same words": [" ".join(part) for part in words],
+        "same head": [part[_head(part)] for part in words],
+    }
 
 
 def _is_plural(words: Sequence[str], head: str, proper: bool) -> bool:
@@ -516,13 +545,21 @@ class MentionPairFeatures(Transformer):
         matrix.has_canonical_format = True
         return matrix
 
-    def state(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """Return the state for saving."""
         return {"entity_types": bool(self.entity_types), "n_features": len(self.feature_names)}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Restore a saved state; raise if it is that of other features."""
-        if state.get("n_features") != len(self.feature_names) or not isinstance(state.get("entity_types"), bool):
-            expected = f"a state of {len(self.feature_names)} features"
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Restore features from the result of `to_state`; raise if it is that of other features."""
+        found = cls()
+        if state.get("n_features") != found.n_features_ or not isinstance(state.get("entity_types"), bool):
+            expected = f"a state of {found.n_features_} features"
             raise InputError("state", state, expected, "Train the model again with this version.")
-        self.entity_types = state["entity_types"]
+        found.entity_types = state["entity_types"]
+        return found
+
+    @property
+    def n_features_(self) -> int:
+        """Number of features."""
+        return len(self.feature_names)

@@ -9,30 +9,26 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
+from latentstruct.persistence.saved_features import bad_state, read_state
 
 __all__ = ["WindowFeatures"]
 
 MAX_REACH = 100
 """The largest window and the longest affix."""
 
-_STATE_FORMAT = "latentstruct.WindowFeatures"
-_STATE_VERSION = 1
-_SAVED = "a state returned by `WindowFeatures.to_state`"
 _NAME_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|"})
 
 Sentences = Iterable[Sequence[Sequence[str]]]
 
 
-class _State(msgspec.Struct, forbid_unknown_fields=True):
+class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.WindowFeatures 1"):
     """The saved form of a fitted `WindowFeatures`."""
 
-    format: str
-    version: int
     window: int
     affixes: int
     shape: bool
@@ -254,6 +250,11 @@ class WindowFeatures(Transformer):
         check_is_fitted(self, "vocabulary_")
         return np.array(list(self.vocabulary_), dtype=object)
 
+    @property
+    def n_features_(self) -> int:
+        """Number of features that `fit` has learned."""
+        return len(self.vocabulary_)
+
     def to_state(self) -> dict[str, Any]:
         """Return the fitted template as JSON values.
 
@@ -263,18 +264,10 @@ class WindowFeatures(Transformer):
             The argument of `from_state`.
         """
         check_is_fitted(self, "vocabulary_")
-        window, affixes, shape, bigrams, min_count = self._parameters()
-        return {
-            "format": _STATE_FORMAT,
-            "version": _STATE_VERSION,
-            "window": window,
-            "affixes": affixes,
-            "shape": shape,
-            "bigrams": bigrams,
-            "min_count": min_count,
-            "n_columns": self.n_columns_,
-            "names": list(self.vocabulary_),
-        }
+        state: dict[str, Any] = msgspec.to_builtins(
+            _State(*self._parameters(), self.n_columns_, list(self.vocabulary_))
+        )
+        return state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "WindowFeatures":
@@ -295,23 +288,17 @@ class WindowFeatures(Transformer):
         InputError
             If `to_state` cannot have returned the state.
         """
-        try:
-            saved = msgspec.convert(state, _State)
-        except msgspec.ValidationError as error:
-            raise InputError("state", Description(str(error).replace("`", "")), _SAVED) from error
-        if saved.format != _STATE_FORMAT or saved.version != _STATE_VERSION:
-            got = Description(f"format {show(saved.format)} version {saved.version}")
-            raise InputError("state", got, f"{_SAVED}, of format {_STATE_FORMAT!r} version {_STATE_VERSION}")
+        saved = read_state(_State, state)
         template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count)
         template._parameters()
         integer(1).check(saved.n_columns, "n_columns")
         template.n_columns_ = saved.n_columns
         if not saved.names:
-            raise InputError("state", Description("no feature names"), _SAVED)
+            raise bad_state(_State, "no feature names")
         template.vocabulary_ = {name: index for index, name in enumerate(saved.names)}
         if len(template.vocabulary_) < len(saved.names):
             repeated = next(name for name, times in Counter(saved.names).items() if times > 1)
-            raise InputError("state", Description(f"the feature name {show(repeated)} twice"), _SAVED)
+            raise bad_state(_State, f"the feature name {repr_short(repeated)} twice")
         return template
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:

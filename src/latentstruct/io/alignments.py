@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.fasta import Record, fasta_records, join_letters, no_sequences, wrapped
 from latentstruct.io.text import FilePath, Source, write_text
@@ -77,7 +77,7 @@ def _parse_pir(record: Record, title: str, source: Source) -> _Row:
         if star:
             return _Row(record.line, title, _row(heads, source))
     hint = "Remove 'P1;' from the name if this is FASTA."
-    got = Description(f"no end of the PIR record {show(title)}")
+    got = Description(f"no end of the PIR record {repr_short(title)}")
     source.fail(got, "a line of remarks, letters and a star '*'", hint, line=record.line)
 
 
@@ -90,7 +90,7 @@ def _rows(source: Source) -> Iterator[_Row]:
         else:
             row = _Row(record.line, record.header.partition(" ")[0], _row(record.lines, source))
         if not row.row.translate(None, GAPS):
-            source.fail(Description("none"), f"letters of the sequence {show(row.name)}", line=record.line)
+            source.fail(Description("none"), f"letters of the sequence {repr_short(row.name)}", line=record.line)
         yield row
 
 
@@ -106,7 +106,7 @@ def _pairs(source: Source) -> Iterator[tuple[_Row, _Row]]:
             yield first, row
             first = None
     if first is not None:
-        got = Description(f"{n_records} records, the last one {show(first.name)}")
+        got = Description(f"{n_records} records, the last one {repr_short(first.name)}")
         source.fail(got, "an even number of records, two per pair", line=first.line)
     if not n_records:
         raise no_sequences(source)
@@ -116,8 +116,8 @@ def _match(first: _Row, second: _Row, source: Source, lower_case: bool) -> NDArr
     """Return the positions (i, j) of the aligned columns."""
     a, b = (np.frombuffer(row.row, dtype=np.uint8) for row in (first, second))
     if len(a) != len(b):
-        got = Description(f"{len(b)} columns in the row of {show(second.name)}")
-        expected = f"{len(a)} columns as in the row of {show(first.name)} in line {first.line}"
+        got = Description(f"{len(b)} columns in the row of {repr_short(second.name)}")
+        expected = f"{len(a)} columns as in the row of {repr_short(first.name)} in line {first.line}"
         source.fail(got, expected, "Fill rows with gaps '-'.", line=second.line)
     letters = [(row != ord("-")) & (row != ord(".")) for row in (a, b)]
     counted = letters[0] & letters[1]

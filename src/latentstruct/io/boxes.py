@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.annotated import IMAGE_SUFFIX, ImageAnnotation, check_distinct, fit_boxes, image_name
 from latentstruct.io.delimited import SEPARATORS, Table
@@ -120,7 +120,7 @@ def _check_header(table: Table) -> None:
     if other_columns and any(IMAGE_SUFFIX.fullmatch(os.path.splitext(cell)[1]) for cell in header):
         source.fail(first, f"a header with {expected}")
     if other_columns:
-        source.fail(Description(", ".join(map(show, other_columns[:COLUMNS_SHOWN]))), expected)
+        source.fail(Description(", ".join(map(repr_short, other_columns[:COLUMNS_SHOWN]))), expected)
     table.check_names()
     for column in ("file", "label", *(SIDES if set(SIDES) & set(header) else ())):
         if column not in header:
@@ -223,7 +223,7 @@ def read_coco(path: FilePath) -> list[ImageAnnotation]:
     try:
         file = msgspec.json.decode(raw, type=CocoFile)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        got = Description(show(str(error).replace("`", ""), 160))
+        got = Description(repr_short(str(error).replace("`", ""), 160))
         expected = "COCO JSON, an object with the lists images, categories and annotations"
         raise FormatError(name, got, expected) from error
     if not file.images:
@@ -244,7 +244,7 @@ def _by_id(records: Sequence[Any], name: str, what: str) -> dict[Any, Any]:
     found = {record.id: record for record in records}
     if len(found) < len(records):
         repeated = next(one.id for one in records if found[one.id] is not one)
-        raise FormatError(name, Description(f"{show(repeated)} twice"), f"distinct ids of {what}")
+        raise FormatError(name, Description(f"{repr_short(repeated)} twice"), f"distinct ids of {what}")
     return found
 
 
@@ -253,7 +253,7 @@ def _from_coco(
 ) -> ImageAnnotation:
     labels = [categories[one.category_id].name.strip() for one in objects]
     if not all(labels) or not image.file_name.strip():
-        got = Description(f"an empty name at image {show(image.id)}")
+        got = Description(f"an empty name at image {repr_short(image.id)}")
         raise FormatError(name, got, "names of images and categories")
     boxed = [(label, one.bbox) for label, one in zip(labels, objects, strict=True) if one.bbox is not None]
     boxes = np.array([box for _, box in boxed], dtype=np.float64).reshape(-1, 4)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.data.trees import NO_BREAK_SPACES, Tree, is_plain, plain_label
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import FilePath, Source, kept_input, numbered_lines, source_name, write_text
@@ -159,7 +159,9 @@ def _open(begun: list[_Open], source: Source) -> None:
     if begun:
         outer = begun[-1]
         if outer.words:
-            source.fail(Description(f"'(' after the word {show(outer.words[0])}"), "brackets or one word in a bracket")
+            source.fail(
+                Description(f"'(' after the word {repr_short(outer.words[0])}"), "brackets or one word in a bracket"
+            )
         if outer.label is None:
             if len(begun) > 1:
                 source.fail(Description("no label"), "(LABEL …)", line=outer.line)
@@ -178,10 +180,10 @@ def _add_word(begun: list[_Open], piece: str, lemmas: bool, source: Source) -> N
         return
     if inner.had_trees or not inner.label:
         source.fail(
-            Description(f"{show(piece)} next to brackets in ({inner.label}"), "words in brackets with their tags"
+            Description(f"{repr_short(piece)} next to brackets in ({inner.label}"), "words in brackets with their tags"
         )
     if len(inner.words) == 1 + lemmas:
-        got = Description(f"{show(piece)} after {show(inner.words[-1])} in ({inner.label}")
+        got = Description(f"{repr_short(piece)} after {repr_short(inner.words[-1])} in ({inner.label}")
         lemma = " and its lemma" if lemmas else ""
         hint = None if lemmas else "Set `lemmas` if words are followed by lemmas."
         source.fail(got, f"one word{lemma} in a bracket", hint)
@@ -254,7 +256,7 @@ def format_tree(tree: Tree) -> str:
             if not node.children:
                 raise InputError(
                     "tree",
-                    Description(f"the node {show(node.label)} without children"),
+                    Description(f"the node {repr_short(node.label)} without children"),
                     "a tree whose leaves are words",
                 )
             parts.append(f"{' (' if parts else '('}{_written(node.label, 'label')}")
@@ -266,7 +268,9 @@ def format_tree(tree: Tree) -> str:
 def _written(text: str, what: str) -> str:
     """Return a word or label as written to a file."""
     if not is_plain(text):
-        raise InputError("tree", Description(f"the {what} {show(text)}"), f"a tree whose {what}s have no white space")
+        raise InputError(
+            "tree", Description(f"the {what} {repr_short(text)}"), f"a tree whose {what}s have no white space"
+        )
     return _escaped(text)
 
 

@@ -10,18 +10,20 @@ from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.data.documents import Document, Mention, OtherColumns
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, path_text, write_text
 
-_BEGIN = re.compile(r"#begin document\s+(?P<name>.*)", re.ASCII)
+_BEGIN = re.compile(r"# ?begin document\s+(?P<name>.*)", re.ASCII)
 _PART = re.compile(r";\s*part\s+(?P<part>[0-9]{1,9})", re.ASCII)
 _POSITION = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _BRACKET = re.compile(r"(?P<open>\()?(?P<cluster>[^()|\s]+)(?P<close>\))?")
-_SPACED = re.compile(r"(?P<before>\s*(?:\S+\s+){3})(?P<word>\S+)")
+_BRACKETS = re.compile(r"\(?[^()|\s]+\)?")
 _BLANKS = " \t\n\r\f\v"
 _NOTHING = frozenset({"", "-", "_", "*"})
+_SHORT_COLUMNS = 3
+"""Columns of files with the word in the second; it is the fourth of five and more."""
 _FEWEST_COLUMNS = 5
 _FOLDERS_NAMED, _FOLDERS_VISITED = 3, 1000
 _EMPTY_COLUMNS = 8
@@ -65,18 +67,24 @@ class _Reader:
         columns = text.split("\t") if "\t" in text else text.split()
         if self.begun is None:
             self.source.fail(text, f"{_FIRST_LINE} first")
-        if len(columns) < _FEWEST_COLUMNS:
+        at = _word_column(columns)
+        if at is None:
             expected = f"at least {_FEWEST_COLUMNS} columns, with the word in the fourth and the clusters in the last"
-            self.source.fail(Description(f"{len(columns)} columns"), expected)
-        if not columns[3].strip():
-            self.source.fail(Description("an empty field"), "a word in the fourth column")
+            hint = "Files of three columns have the word in the second."
+            self.source.fail(Description(f"{len(columns)} columns"), expected, hint)
+        if not columns[at].strip():
+            self.source.fail(Description("an empty field"), f"a word in column {at + 1}")
         position = len(self.words)
-        self.words.append(columns[3])
+        self.words.append(columns[at])
         for side, kept in zip(_beside_word(text, columns), self.columns, strict=True):
             kept.append(self.texts.setdefault(side, side))
         brackets = columns[-1].strip()
         if brackets not in _NOTHING:
-            for bracket in brackets.split("|"):
+            # Some files join the brackets of a word, as "(1(2", others separate them, as "(1|(2".
+            parts = _BRACKETS.findall(brackets)
+            if "".join(parts) != brackets.replace("|", ""):
+                parts = brackets.split("|")
+            for bracket in parts:
                 self._bracket(bracket, position)
 
     def _bracket(self, bracket: str, position: int) -> None:
@@ -108,7 +116,7 @@ class _Reader:
         if self.begun is not None:
             name, part, first = self.begun
             if not self.sentences:
-                self.source.fail(Description("none"), f"words of document {show(name)}", line=first)
+                self.source.fail(Description("none"), f"words of document {repr_short(name)}", line=first)
             mentions = _ordered(self.found, self.source)
             self.documents.append(Document(name, self.sentences, mentions, part, self.others))
         self.begun = None
@@ -127,13 +135,21 @@ def _document_name(text: str) -> tuple[str, int]:
     return name.removesuffix(")"), int(part["part"]) if part else 0
 
 
+def _word_column(columns: list[str]) -> int | None:
+    return 3 if len(columns) >= _FEWEST_COLUMNS else (1 if len(columns) == _SHORT_COLUMNS else None)
+
+
 def _beside_word(text: str, columns: list[str]) -> tuple[str, str]:
     """Return the text before the word of a line, and between it and the clusters, with the separators."""
+    at = _word_column(columns)
+    assert at is not None, "the line has enough columns"
     if "\t" in text:
-        return "\t".join([*columns[:3], ""]), "\t".join(["", *columns[4:-1], ""])
-    match = _SPACED.match(text)
-    assert match is not None, "the line has enough columns"
-    return match["before"], text[match.end() : text.rindex(columns[-1])]
+        return "\t".join([*columns[:at], ""]), "\t".join(["", *columns[at + 1 : -1], ""])
+    start = 0
+    for column in columns[:at]:
+        start = text.index(column, start) + len(column)
+    start = text.index(columns[at], start)
+    return text[:start], text[start + len(columns[at]) : text.rindex(columns[-1])]
 
 
 def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Mention]:
@@ -142,7 +158,7 @@ def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Menti
     for (before, _), (mention, line) in pairwise(ordered):
         if before[:3] == mention[:3]:
             span = f"words {mention.start + 1} to {mention.end} of sentence {mention.sentence + 1}"
-            got = Description(f"{show(before.cluster)} and {show(mention.cluster)}")
+            got = Description(f"{repr_short(before.cluster)} and {repr_short(mention.cluster)}")
             source.fail(got, f"one cluster of the mention of {span}", line=line)
     return [mention for mention, _ in ordered]
 
@@ -151,9 +167,9 @@ def parse_conll_coreference(source: Source) -> list[Document]:
     """Read the lines of a CoNLL-2012 file."""
     reader = _Reader(source)
     for text in source.texts():
-        if text.startswith("#begin"):
+        if text.startswith(("#begin", "# begin")):
             reader.begin(text)
-        elif text.startswith("#end"):
+        elif text.startswith(("#end", "# end")):
             reader.end()
         elif text.startswith("#") and "\t" not in text and len(text.split()) < _FEWEST_COLUMNS:
             continue
@@ -198,8 +214,8 @@ class _Standoff:
         elif fields[0] == "COREF" and len(fields) >= 3:
             before, _ = self.clusters.setdefault(fields[1], (fields[2], number))
             if before != fields[2]:
-                got = Description(f"{show(before)} and {show(fields[2])}")
-                self.source.fail(got, f"one cluster of the mention {show(fields[1])}")
+                got = Description(f"{repr_short(before)} and {repr_short(fields[2])}")
+                self.source.fail(got, f"one cluster of the mention {repr_short(fields[1])}")
         elif fields[0] not in ("APPOS", "COP"):
             expected = "MENTION with a name and a span, or COREF with a mention and a cluster, separated by tabs"
             self.source.fail(" ".join(fields), expected)
@@ -309,9 +325,10 @@ def _check_texts(document: Document) -> None:
         for word, before, after in zip(words, *sides, strict=True):
             line = f"{before}{word}{after}-"
             columns = line.split("\t") if "\t" in line else line.split()
-            whole = "\n" not in line and len(columns) >= _FEWEST_COLUMNS and columns[3] == word
+            at = _word_column(columns)
+            whole = "\n" not in line and at is not None and columns[at] == word
             if not whole or _beside_word(line, columns) != (before, after):
-                got = Description(f"{show(word)} between {show(before)} and {show(after)}")
+                got = Description(f"{repr_short(word)} between {repr_short(before)} and {repr_short(after)}")
                 raise InputError("documents", got, "words in the fourth of the CoNLL-2012 columns")
 
 
@@ -376,8 +393,8 @@ def write_coreference(path: FilePath, documents: Sequence[Document], clusters: S
     labels = [[mention.cluster for mention in document.mentions] for document in documents]
     given = labels if clusters is None else [list(y) for y in clusters]
     if [len(y) for y in given] != [len(y) for y in labels]:
-        got = Description(f"{show([len(y) for y in given])} labels")
-        raise InputError("clusters", got, f"{show([len(y) for y in labels])} labels, one per mention")
+        got = Description(f"{repr_short([len(y) for y in given])} labels")
+        raise InputError("clusters", got, f"{repr_short([len(y) for y in labels])} labels, one per mention")
     lines: list[str] = []
     for document, y in zip(documents, given, strict=True):
         _check_texts(document)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description
 from latentstruct.io.text import INTEGER, NOT_FINITE, NUMBER, FilePath, Source, extension
 
@@ -128,7 +128,7 @@ class Table:
             except ValueError:
                 valid = False
             if not valid:
-                self.source.fail(text, f"a finite number in column {show(name)}")
+                self.source.fail(text, f"a finite number in column {repr_short(name)}")
         raise AssertionError("the row is well formed")
 
 
@@ -150,7 +150,7 @@ def typed_labels(labels: list[str], lines: Sequence[int], source: Source) -> NDA
         return np.array([numbers[label] for label in labels], dtype=np.float64)
     for label, line in zip(labels, lines, strict=True):
         if len(label) > MAX_LABEL:
-            got = Description(f"{show(label)} of {len(label)} characters")
+            got = Description(f"{repr_short(label)} of {len(label)} characters")
             expected = f"a label of at most {MAX_LABEL} characters"
             source.fail(got, expected, "Check that quotes are closed.", line=line)
     return np.array(labels, dtype=np.str_)

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.json_lines import read_records, write_records
 from latentstruct.io.text import FilePath, Source
@@ -112,7 +112,7 @@ def _query(record: _Record, source: Source) -> DiversityQuery:
         own = k if document.id is None else document.id
         if own in ids:
             hint = "The id of a document without one is its number, from 0."
-            source.fail(Description(f"{show(own)} twice"), "distinct ids of documents", hint)
+            source.fail(Description(f"{repr_short(own)} twice"), "distinct ids of documents", hint)
         ids[own] = None
     known = any(document.subtopics is not None for document in record.documents)
     return DiversityQuery(

@@ -1,14 +1,18 @@
 """DNA sequences as FASTA, and tables of the sites found in them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-from latentstruct.core.formatting import short_repr, show
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.exceptions import Description, FormatError, InputError
-from latentstruct.io.text import NUMBER, FilePath, Source, source_name, write_text
+from latentstruct.io.text import NUMBER, FilePath, Source, opened_stream, source_name, write_text
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.sites import Site
@@ -20,9 +24,18 @@ AMBIGUOUS = "BDHKMRSVWY"
 LABEL_TEXTS = {"1": 1, "+1": 1, "positive": 1, "-1": -1, "negative": -1}
 _LABEL_MARK = "label="
 
-_LETTER_BYTES = (LETTERS + LETTERS.lower()).encode()
+_KNOWN = LETTERS + "U" + AMBIGUOUS
+_LETTER_BYTES = (_KNOWN + _KNOWN.lower()).encode()
+_AMBIGUOUS_BYTES = (AMBIGUOUS + AMBIGUOUS.lower()).encode()
+_AS_READ = LETTERS + "T" + "N" * len(AMBIGUOUS)
+_READ = bytes.maketrans(_LETTER_BYTES, 2 * _AS_READ.encode())
+_READ_MASKED = bytes.maketrans(_LETTER_BYTES, _AS_READ.encode() + b"N" * len(_KNOWN))
+_NUMBERED_MASKED = bytes({65: 0, 67: 1, 71: 2, 84: 3, 85: 3}.get(byte, 4) for byte in range(256))
+_NUMBERED = bytes(_NUMBERED_MASKED[byte - 32 if 97 <= byte <= 122 else byte] for byte in range(256))
+BLOCK_BYTES = 1 << 22
+"""Bytes of FASTA that are read at a time."""
 _PLACE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_SITES_HEADER = "sequence\tstart\tend\tstrand\tscore\tsite"
+_SITES_HEADER = "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite"
 
 
 @dataclass(frozen=True)
@@ -70,32 +83,55 @@ class Sequences:
         return Sequences(*(list(compress(part, wanted)) for part in (self.names, self.descriptions, self.sequences)))
 
 
-def read_fasta(path: FilePath) -> Sequences:
-    """Read DNA sequences from a FASTA file.
+@dataclass(frozen=True)
+class FastaRules:
+    """How sequences are read: whether records that cannot be used are left out, and repeats in lower case are masked.
 
-    A header line ``>name description`` precedes the lines of each sequence. Letters are A, C, G, T and N of either
-    case; empty lines are skipped.
+    Parameters
+    ----------
+    skip_bad : bool, default=False
+        Leave out records without letters or with letters that are not those of DNA or RNA, with a warning, instead of
+        raising an error.
+    mask_repeats : bool, default=False
+        Read letters in lower case as N.
+    """
+
+    skip_bad: bool = False
+    mask_repeats: bool = False
+
+
+STRICT = FastaRules()
+
+
+def read_fasta(path: FilePath, rules: FastaRules = STRICT) -> Sequences:
+    """Read DNA or RNA sequences from a FASTA file.
+
+    A header line ``>name description`` precedes the lines of each sequence. U is read as T, and letters that stand for
+    several bases, such as R, are read as N, with a warning that counts them. Empty lines are skipped. Names that
+    occur more than once are numbered, as in ``peak``, ``peak_2``, with a warning.
 
     Parameters
     ----------
     path : str or path
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
+    rules : FastaRules
+        Whether bad records are left out, and repeats are masked; by default neither.
 
     Returns
     -------
     Sequences
         Names, descriptions and sequences in upper case.
     """
-    return _collected(each_sequence(path))
+    return _collected(each_sequence(path, rules))
 
 
-def read_labeled_fasta(path: FilePath) -> tuple[Sequences, list[int]]:
+def read_labeled_fasta(path: FilePath, rules: FastaRules = STRICT) -> tuple[Sequences, list[int]]:
     """Read DNA sequences whose headers state whether they contain a motif, as in ``>name label=1`` or ``label=-1``.
 
     The label may be anywhere after the name, written as 1, +1 or positive, or as -1 or negative. Return the sequences,
     whose descriptions include the labels, and the labels +1 and −1.
     """
-    found = list(each_labeled_sequence(path))
+    found = list(each_labeled_sequence(path, rules))
     return _collected(one for one, _ in found), [label for _, label in found]
 
 
@@ -114,7 +150,7 @@ def _label(description: str, title: str, source: Source) -> int:
     found = [word.partition("=")[2] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
     if len(found) != 1:
         hint = None if found else "Sequences of each label may also be in a file of their own."
-        got = Description(f"{len(found)} labels in the header of {show(title)}")
+        got = Description(f"{len(found)} labels in the header of {repr_short(title)}")
         source.fail(got, "label=1 or label=-1 once after the name", hint)
     if found[0].lower() not in LABEL_TEXTS:
         source.fail(f"{_LABEL_MARK}{found[0]}", f"a label of {', '.join(LABEL_TEXTS)}")
@@ -130,22 +166,126 @@ class FoundSequence(NamedTuple):
     letters: str
 
 
-def each_sequence(path: FilePath) -> Iterator[FoundSequence]:
+def each_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[FoundSequence]:
     """Read the sequences of a FASTA file one by one; see `read_fasta`."""
     source = Source.open(path)
-    header_lines: dict[str, int] = {}
+    names = _UniqueNames()
+    table = _READ_MASKED if rules.mask_repeats else _READ
+    bad: list[FormatError] = []
+    n_ambiguous = 0
     for line, header, lines in fasta_records(source):
         title, _, description = header.partition(" ")
-        joined = join_letters(lines, source, _LETTER_BYTES, f"the letters {LETTERS} of either case", _hint)
-        letters = joined.upper().decode("ascii")
-        if title in header_lines:
-            source.fail(title, f"another name than that in line {header_lines[title]}", line=line)
-        if not letters:
-            source.fail(Description("none"), f"letters of the sequence {show(title)}", line=line)
-        header_lines[title] = line
-        yield FoundSequence(line, title, description.strip(), letters)
-    if not header_lines:
+        try:
+            joined = join_letters(lines, source, _LETTER_BYTES, "the letters of DNA or RNA in either case", _hint)
+            if not joined:
+                source.fail(Description("none"), f"letters of the sequence {repr_short(title)}", line=line)
+        except FormatError as error:
+            if not rules.skip_bad:
+                raise
+            bad.append(error)
+            continue
+        n_ambiguous += len(joined) - len(joined.translate(None, _AMBIGUOUS_BYTES))
+        yield FoundSequence(line, names.unique(title), description.strip(), joined.translate(table).decode("ascii"))
+    if not names.found and not bad:
         raise no_sequences(source)
+    if not names.found:
+        raise bad[0]
+    _warn_of_letters(source.name, names.n_changed, n_ambiguous)
+    if bad:
+        warnings.warn(f"{source.name}: {len(bad)} records left out; the first one: {bad[0]}", stacklevel=2)
+
+
+class SequenceBlock(NamedTuple):
+    """A part of a sequence.
+
+    It begins at `begin`, shares its first `overlap` letters with the part before, and has letters as numbers (A 0, C 1,
+    G 2, T 3, all others 4).
+    """
+
+    name: str
+    begin: int
+    overlap: int
+    letters: NDArray[np.uint8]
+
+
+def sequence_blocks(
+    path: FilePath, overlap: int, mask_repeats: bool = False, size: int = BLOCK_BYTES
+) -> Iterator[SequenceBlock]:
+    """Read FASTA in blocks of about `size` bytes, for files that do not fit into memory.
+
+    Consecutive blocks of a sequence have `overlap` letters in common. U is read as T; other letters are unknown.
+    """
+    table = _NUMBERED_MASKED if mask_repeats else _NUMBERED
+    names = _UniqueNames()
+    name, begin, kept = "", 0, b""
+    for at_start, piece in _pieces(path, size):
+        if at_start:
+            title = " ".join(piece.decode("utf-8", "replace").split()) or "sequence"
+            name, begin, kept = names.unique(title.partition(" ")[0]), 0, b""
+            continue
+        letters = kept + piece.translate(table, b"\r\n\t ")
+        if not name:
+            if letters:
+                raise FormatError(source_name(path), Description("letters"), "a first line that starts with '>'")
+            continue
+        yield SequenceBlock(name, begin, len(kept), np.frombuffer(letters, dtype=np.uint8))
+        kept = letters[max(0, len(letters) - overlap) :]
+        begin += len(letters) - len(kept)
+    if not names.found:
+        raise no_sequences(Source((), source_name(path)))
+
+
+def _pieces(path: FilePath, size: int) -> Iterator[tuple[bool, bytes]]:
+    """Yield headers, with True, and parts of the lines below them."""
+    with opened_stream(path) as handle:
+        # A header may be cut at the end of what is read.
+        rest = b""
+        while True:
+            read = handle.read(size)
+            text = rest + read
+            rest = b""
+            while text:
+                if not text.startswith(b">"):
+                    letters, mark, after = text.partition(b"\n>")
+                    yield False, letters
+                    text = mark[1:] + after
+                    continue
+                header, end, after = text.partition(b"\n")
+                if not end and read:
+                    rest = text
+                    break
+                yield True, header[1:]
+                text = after
+            if not read:
+                return
+
+
+class _UniqueNames:
+    """Names with numbers added to those that occur again."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, int] = {}
+        self.n_changed = 0
+
+    def unique(self, name: str) -> str:
+        """Return a name that has not been used."""
+        if name not in self.found:
+            self.found[name] = 1
+            return name
+        self.n_changed += 1
+        while (other := f"{name}_{self.found[name] + 1}") in self.found:
+            self.found[name] += 1
+        self.found[name] += 1
+        self.found[other] = 1
+        return other
+
+
+def _warn_of_letters(name: str, n_renamed: int, n_ambiguous: int) -> None:
+    """Warn of names and letters that were changed."""
+    if n_renamed:
+        warnings.warn(f"{name}: {n_renamed} names occur again and were numbered, as in name_2", stacklevel=3)
+    if n_ambiguous:
+        warnings.warn(f"{name}: {n_ambiguous} ambiguous letters such as R are read as N", stacklevel=3)
 
 
 def no_sequences(source: Source) -> FormatError:
@@ -153,10 +293,10 @@ def no_sequences(source: Source) -> FormatError:
     return FormatError(source.name, Description("no sequences"), "lines '>name' followed by letters")
 
 
-def each_labeled_sequence(path: FilePath) -> Iterator[tuple[FoundSequence, int]]:
+def each_labeled_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[tuple[FoundSequence, int]]:
     """Read sequences and their labels +1 and −1 one by one; see `read_labeled_fasta`."""
     source = Source((), source_name(path))
-    for found in each_sequence(path):
+    for found in each_sequence(path, rules):
         source.line = found.line
         yield found, _label(found.description, found.name, source)
 
@@ -199,20 +339,15 @@ def join_letters(
         source.line, content = next((n, content) for n, content in lines if content.translate(None, allowed))
         column = next(i for i, byte in enumerate(content) if byte not in allowed)
         found = source.decode(content[column:])[0]
-        source.fail(Description(f"{show(found)} in column {column + 1}"), expected, hint(found))
+        source.fail(Description(f"{repr_short(found)} in column {column + 1}"), expected, hint(found))
     return joined
 
 
 def _hint(letter: str) -> str:
     """Return what to do about a letter that is not allowed in DNA."""
-    letter = letter.upper()
-    if letter in PROTEIN_ONLY:
-        return "Only DNA is supported, not protein."
-    if letter == "U":
-        return "Convert RNA to DNA: replace U with T."
-    if letter in AMBIGUOUS:
-        return f"Replace ambiguous letters such as {letter} with N. Protein is not supported."
-    return "Replace other letters with N."
+    if letter.upper() in PROTEIN_ONLY:
+        return "Only DNA and RNA are supported, not protein."
+    return "Replace other letters with N, or leave such records out."
 
 
 def wrapped(letters: str, line_width: int) -> list[str]:
@@ -241,41 +376,54 @@ def write_fasta(path: FilePath, sequences: Sequences, line_width: int = 60) -> N
     write_text(path, "\n".join([*lines, ""]))
 
 
-def write_sites(path: FilePath, sites: "Iterable[Site]") -> None:
-    """Write sites as a table: tab-separated columns sequence, start, end, strand, score and site, with a header.
+def write_sites(path: FilePath, sites: "Iterable[Site]", motif: str = "motif") -> None:
+    """Write sites as BED with a comment line and a further column: the letters of the site.
 
     Parameters
     ----------
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
     sites : iterable of Site
-        The sites; start is 0-based and end is one past the last letter, as in BED files.
+        The sites; start is 0-based and end is one past the last letter.
+    motif : str, default="motif"
+        Name of the motif, the fourth column.
     """
+    write_site_groups(path, {motif: sites})
+
+
+def write_site_groups(path: FilePath, groups: "Mapping[str, Iterable[Site]]") -> None:
+    """Write the sites of several motifs, given by their names; see `write_sites`."""
     lines = [_SITES_HEADER]
-    for found in sites:
-        if any(mark in found.sequence for mark in "\t\r\n"):
-            raise InputError("sites", found.sequence, "sites of sequences whose names have no tabs and line breaks")
-        strand = "+" if found.strand > 0 else "-"
-        lines.append(f"{found.sequence}\t{found.start}\t{found.end}\t{strand}\t{found.score:.6g}\t{found.site}")
+    for motif, sites in groups.items():
+        for found in sites:
+            if any(mark in found.sequence for mark in "\t\r\n"):
+                raise InputError("sites", found.sequence, "sites of sequences whose names have no tabs and line breaks")
+            strand = "+" if found.strand > 0 else "-"
+            cells = (found.sequence, found.start, found.end, motif, f"{found.score:.6g}", strand, found.site)
+            lines.append("\t".join(map(str, cells)))
     write_text(path, "\n".join([*lines, ""]))
 
 
 def read_sites(path: FilePath) -> "list[Site]":
-    """Read a table of sites as written by `write_sites`, with at least one."""
+    """Read a table of sites as written by `write_sites`."""
+    return [site for _, site in read_named_sites(path)]
+
+
+def read_named_sites(path: FilePath) -> "list[tuple[str, Site]]":
+    """Read a table of sites as written by `write_sites`, with the names of their motifs."""
     from latentstruct.tasks.motif.sites import Site
 
-    source, sites = Source.open(path), []
+    source = Source.open(path)
+    sites: list[tuple[str, Site]] = []
     for text in source.texts():
         if source.line == 1:
             if text != _SITES_HEADER:
-                source.fail(text, f"the header {show(_SITES_HEADER)}")
+                source.fail(text, f"the header {repr_short(_SITES_HEADER)}")
             continue
         cells = text.split("\t")
         numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)
-        if len(cells) != 6 or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
-            source.fail(text, "the six columns of the header")
-        sequence, start, end, strand, score, letters = cells
-        sites.append(Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters))
-    if not sites:
-        raise FormatError(source.name, Description("none"), "at least one site below the header")
+        if len(cells) != 7 or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
+            source.fail(text, "the seven columns of the header")
+        sequence, start, end, motif, score, strand, letters = cells
+        sites.append((motif, Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters)))
     return sites

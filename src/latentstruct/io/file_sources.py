@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from typing import IO, Any
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.io.text import (
     MAX_STREAM_BYTES,
@@ -155,11 +155,11 @@ class FileSource:
             if info.filename.startswith("/") or ".." in info.filename.split("/") or "\\" in info.filename:
                 raise FormatError(self._file, info.filename, "file names within the archive")
             if stat.S_ISLNK(info.external_attr >> 16):
-                raise FormatError(self._file, Description(f"the link {show(info.filename)}"), "files")
+                raise FormatError(self._file, Description(f"the link {repr_short(info.filename)}"), "files")
         return [info.filename for info in infos]
 
     def _broken(self, error: Exception) -> FormatError:
-        got = Description(f"{type(error).__name__}: {show(str(error), 120)}")
+        got = Description(f"{type(error).__name__}: {repr_short(str(error), 120)}")
         return FormatError(self._file, got, "a complete zip archive of images")
 
 

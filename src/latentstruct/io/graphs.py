@@ -31,19 +31,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.json_lines import read_records, write_records
 from latentstruct.io.text import FilePath, Source
+from latentstruct.persistence.saved_features import bad_state, read_state
 
 if TYPE_CHECKING:
     from latentstruct.tasks.graph.inputs import GraphInput
 
-_STATE_FORMAT, _STATE_VERSION = "latentstruct.GraphFeatures", 1
-_SAVED = "a state returned by `GraphFeatures.to_state`"
 
 Features = dict[str, float | bool | str] | list[float]
 
@@ -115,7 +114,7 @@ def _check_nodes(record: GraphRecord, source: Source) -> None:
         source.fail(Description("none"), "at least one node")
     names = Counter(node.name for node in record.nodes if node.name is not None)
     for repeated in (one for one, times in names.items() if times > 1):
-        source.fail(Description(f"{names[repeated]} nodes {show(repeated)}"), "distinct names of nodes")
+        source.fail(Description(f"{names[repeated]} nodes {repr_short(repeated)}"), "distinct names of nodes")
     for k, node in enumerate(record.nodes):
         if isinstance(node.label, int) and node.label < UNKNOWN:
             source.fail(node.label, f"a label of at least 0 of node {k}, or null if it is unknown")
@@ -149,7 +148,7 @@ class _Alike:
             self._check("features of nodes", _form(node.features), f"node {k}")
             if node.label not in (None, UNKNOWN):
                 form = "texts" if isinstance(node.label, str) else "integers"
-                self._check("labels", form, f"{show(node.label)} of node {k}")
+                self._check("labels", form, f"{repr_short(node.label)} of node {k}")
         for e, edge in enumerate(record.all_edges()):
             self._check("features of edges", _form(edge.features), f"edge {e}")
 
@@ -358,37 +357,32 @@ class GraphFeatures:
             raise _other_form(f"{what} {odd}", Description(f"a list of {len(features[odd] or ())}"), "no list")
         return None
 
+    @property
+    def n_features_(self) -> int:
+        """Number of features of nodes."""
+        return 0 if self.nodes_ is None else self.nodes_.n_columns
+
     def to_state(self) -> dict[str, Any]:
         """Return the fitted features as JSON values."""
-        return {
-            "format": _STATE_FORMAT,
-            "version": _STATE_VERSION,
-            "nodes": msgspec.to_builtins(self.nodes_),
-            "edges": msgspec.to_builtins(self.edges_),
-        }
+        assert self.nodes_ is not None
+        state: dict[str, Any] = msgspec.to_builtins(_State(self.nodes_, self.edges_))
+        return state
 
     @classmethod
     def from_state(cls, state: Any) -> "GraphFeatures":
         """Restore fitted features from the result of `to_state`, or raise an InputError."""
-        try:
-            saved = msgspec.convert(state, _State)
-        except msgspec.ValidationError as error:
-            raise InputError("state", Description(str(error).replace("`", "")), _SAVED) from error
+        saved = read_state(_State, state)
         for columns in (saved.nodes, saved.edges):
             names = None if columns is None else columns.names
             if columns is not None and names is not None and not len(names) == len(set(names)) == columns.width:
-                got = Description(f"{len(set(names))} names for {columns.width} features")
-                raise InputError("state", got, _SAVED)
-        if (saved.format, saved.version) != (_STATE_FORMAT, _STATE_VERSION) or saved.nodes.n_columns < 1:
-            got = Description(f"format {show(saved.format)} version {saved.version}")
-            raise InputError("state", got, f"{_SAVED}, of format {_STATE_FORMAT!r} version {_STATE_VERSION}")
+                raise bad_state(_State, f"{len(set(names))} names for {columns.width} features")
+        if saved.nodes.n_columns < 1:
+            raise bad_state(_State, "no features of nodes")
         return cls(saved.nodes.bias, nodes_=saved.nodes, edges_=saved.edges)
 
 
-class _State(msgspec.Struct, forbid_unknown_fields=True):
+class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.GraphFeatures 1"):
     """The saved form of fitted `GraphFeatures`."""
 
-    format: str
-    version: int
     nodes: _Columns
     edges: _Columns | None

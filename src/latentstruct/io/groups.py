@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.core.types import Indices
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.delimited import SEPARATORS, Table, delimiter_of
@@ -120,8 +120,8 @@ def write_groups(path: FilePath, groups: ItemGroups, clusters: list[Any]) -> Non
         Their clusters.
     """
     if [len(labels) for labels in clusters] != [len(rows) for rows in groups.rows]:
-        got = Description(f"{show([len(labels) for labels in clusters])} labels")
-        raise InputError("clusters", got, f"{show([len(rows) for rows in groups.rows])} labels, one per item")
+        got = Description(f"{repr_short([len(labels) for labels in clusters])} labels")
+        raise InputError("clusters", got, f"{repr_short([len(rows) for rows in groups.rows])} labels, one per item")
     delimiter = delimiter_of(path)
     grouped = groups.names != [""]
     lines = [""] * sum(map(len, groups.rows))

@@ -1,7 +1,7 @@
 """Motif matrices in the minimal MEME motif format, version 4."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from latentstruct.io.text import NUMBER, FilePath, Source, write_text
 _VERSION = re.compile(r"MEME\s+version\s+(\d+)")
 _MATRIX = "letter-probability matrix:"
 _SETTING = re.compile(r"(alength|w|nsites)=\s*(\S+)")
+_E_VALUE = re.compile(r"\bE=\s*(\S+)")
 _SUM_TOLERANCE = 0.02
 
 
@@ -32,12 +33,22 @@ class MemeMotif:
         Background frequencies of the file; uniform if it states none.
     n_sites : int
         Number of sites from which the matrix was estimated; 20 if the file does not state it, as the format defines.
+    e_value : float or None, default=None
+        Expected number of motifs that are as significant by chance; None if the file does not state it.
     """
 
     name: str
     matrix: NDArray[np.float64]
     background: NDArray[np.float64]
-    n_sites: int
+    n_sites: int = 20
+    e_value: float | None = None
+
+    @property
+    def bits(self) -> NDArray[np.float64]:
+        """Information content of each position relative to the background, in bits."""
+        ratios = np.log2(np.maximum(self.matrix, 1e-300) / np.maximum(self.background, 1e-300))
+        bits: NDArray[np.float64] = (self.matrix * ratios).sum(axis=1)
+        return bits
 
 
 def check_probabilities(values: Any, name: str, width: int | None = None) -> NDArray[np.float64]:
@@ -51,51 +62,38 @@ def check_probabilities(values: Any, name: str, width: int | None = None) -> NDA
     return matrix
 
 
-def write_meme(
-    path: FilePath,
-    matrix: Any,
-    background: Any = (0.25, 0.25, 0.25, 0.25),
-    name: str = "motif",
-    n_sites: int = 20,
-    strands: int = 1,
-) -> None:
-    """Write one motif in the minimal MEME format, which MAST, FIMO, TOMTOM and many others read.
+def show_significance(value: float) -> str:
+    """Return a p-value or E-value as MEME prints it, such as 1.3e-007."""
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent):+04d}"
+
+
+def write_meme(path: FilePath, motifs: Sequence[MemeMotif], strands: int = 1) -> None:
+    """Write motifs in the minimal MEME format, which MAST, FIMO, TOMTOM and many others read.
 
     Parameters
     ----------
     path : str or path
         The file; compressed if its name ends in ``.gz``; ``-`` is standard output.
-    matrix : array of shape (width, 4)
-        Probabilities of A, C, G and T at each position.
-    background : array of shape (4,)
-        Background frequencies.
-    name : str, default="motif"
-        Name of the motif.
-    n_sites : int, default=20
-        Number of sites from which the matrix was estimated.
+    motifs : sequence of MemeMotif
+        At least one motif; the background of the first one is written.
     strands : 1 or 2, default=1
         Number of strands on which sites were searched.
     """
-    rows = check_probabilities(matrix, "matrix")
-    letters = check_probabilities(np.asarray(background)[None], "background", 1)[0]
-    if not name or len(name.split()) != 1:
-        raise InputError("name", name, "one word")
+    if not len(motifs):
+        raise InputError("motifs", Description("none"), "at least one motif")
+    letters = check_probabilities(np.asarray(motifs[0].background)[None], "background", 1)[0]
     frequencies = " ".join(f"{letter} {value:.6f}" for letter, value in zip("ACGT", letters, strict=True))
-    lines = [
-        "MEME version 4",
-        "",
-        "ALPHABET= ACGT",
-        "",
-        "strands: + -" if strands == 2 else "strands: +",
-        "",
-        "Background letter frequencies",
-        frequencies,
-        "",
-        f"MOTIF {name}",
-        f"{_MATRIX} alength= 4 w= {len(rows)} nsites= {n_sites} E= 0",
-        *(" ".join(f"{value:.6f}" for value in row) for row in rows),
-        "",
-    ]
+    header = ["MEME version 4", "", "ALPHABET= ACGT", "", "strands: + -" if strands == 2 else "strands: +", ""]
+    lines = [*header, "Background letter frequencies", frequencies, ""]
+    for motif in motifs:
+        rows = check_probabilities(motif.matrix, "matrix")
+        if not motif.name or len(motif.name.split()) != 1:
+            raise InputError("name", motif.name, "one word")
+        e_value = "" if motif.e_value is None else f" E= {show_significance(motif.e_value)}"
+        lines += [f"MOTIF {motif.name}", f"{_MATRIX} alength= 4 w= {len(rows)} nsites= {motif.n_sites}{e_value}"]
+        lines += [" ".join(f"{value:.6f}" for value in row) for row in rows]
+        lines.append("")
     write_text(path, "\n".join(lines))
 
 
@@ -132,8 +130,10 @@ def read_meme(path: FilePath) -> list[MemeMotif]:
         elif text.startswith(_MATRIX):
             if not title:
                 source.fail(text, "a line 'MOTIF name' before the matrix")
+            stated = _E_VALUE.search(text)
+            e_value = float(stated[1]) if stated and NUMBER.fullmatch(stated[1]) else None
             matrix, n_sites = _matrix(source, text, lines)
-            motifs.append(MemeMotif(title.split()[0], matrix, background, n_sites))
+            motifs.append(MemeMotif(title.split()[0], matrix, background, n_sites, e_value))
             title = ""
     if not motifs:
         raise FormatError(source.name, Description("no motif"), "'MOTIF name' and a matrix")

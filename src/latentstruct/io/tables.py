@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr, show
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.core.lazy import sparse
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.delimited import DELIMITERS, SEPARATORS, Table, typed_labels
@@ -59,7 +59,7 @@ def read_csv(path: FilePath, label: str | None = None) -> tuple[NDArray[np.float
     if header:
         _check_header(table)
         if label is not None and label not in header:
-            raise InputError("label", label, f"a column of {source.name}: {show(header, 200)}")
+            raise InputError("label", label, f"a column of {source.name}: {repr_short(header, 200)}")
         label = header[-1] if label is None else label
         for texts, numbers in table.split({header.index(label): "label"}):
             labels += texts

@@ -106,6 +106,16 @@ def opened(path: FilePath, unpack: bool = True) -> Iterator[IO[bytes]]:
         raise FormatError(text, Description(error.strerror or str(error)), "a readable file") from error
 
 
+@contextmanager
+def opened_stream(path: FilePath) -> Iterator[IO[bytes]]:
+    """Open a file as `opened` does, or standard input."""
+    if path_text(path) == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    with opened(path) as handle:
+        yield handle
+
+
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, of its decompressed content or of standard input, numbered from 1."""
     text = path_text(path)

@@ -39,6 +39,9 @@ class ClusterScores:
         Items (Bagga and Baldwin 1998): the mean fraction of an item's cluster that is correct.
     ceaf_entity, ceaf_mention : ClusterScore
         Clusters matched one to one (Luo 2005) by φ4 = 2|K ∩ R| / (|K| + |R|) and by φ3 = |K ∩ R|.
+    lea : ClusterScore
+        Links of each cluster, weighted by its size (Moosavi and Strube 2016); a cluster of one item is correct if it is
+        predicted as such.
     pairs : ClusterScore
         Pairs of items in one cluster.
     conll_f1 : float
@@ -55,6 +58,7 @@ class ClusterScores:
     b_cubed: ClusterScore
     ceaf_entity: ClusterScore
     ceaf_mention: ClusterScore
+    lea: ClusterScore
     pairs: ClusterScore
     conll_f1: float
     mitre_loss: float
@@ -107,11 +111,11 @@ def wrong_pairs(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> float:
 
 
 # Rows of a document's counts: the numerators and denominators of precision and of recall.
-_MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "pairs")
+_MEASURES = ("muc", "b_cubed", "ceaf_entity", "ceaf_mention", "lea", "pairs")
 
 
 def _counts(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return (numerator, denominator) of precision and recall per measure of one document, shape (5, 4)."""
+    """Return (numerator, denominator) of precision and recall per measure of one document, shape (6, 4)."""
     n_items, n_true, n_found = len(clusters), int(clusters.max()) + 1, int(found.max()) + 1
     table = np.bincount(clusters * n_found + found, minlength=n_true * n_found).reshape(n_true, n_found)
     true_sizes, found_sizes = table.sum(axis=1), table.sum(axis=0)
@@ -128,10 +132,18 @@ def _counts(clusters: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np
             ((squares / found_sizes).sum(), n_items, (squares / true_sizes[:, None]).sum(), n_items),
             (entity, n_found, entity, n_true),
             (mention, n_items, mention, n_items),
+            (_resolved(table.T), n_items, _resolved(table), n_items),
             (together, _pairs_in(found_sizes), together, _pairs_in(true_sizes)),
         ],
         dtype=np.float64,
     )
+
+
+def _resolved(table: NDArray[np.int64]) -> float:
+    """Return the size of each cluster of the rows times the fraction of its links that the columns have, summed."""
+    sizes, alone = table.sum(axis=1), table.sum(axis=0) == 1
+    links = (table * (table - 1)).sum(axis=1) / np.maximum(sizes - 1, 1)
+    return float(np.where(sizes == 1, (table * alone).sum(axis=1), links).sum())
 
 
 def _score(counts: Sequence[float] | NDArray[np.float64]) -> ClusterScore:

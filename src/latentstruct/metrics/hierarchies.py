@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.validation import boolean, options
 from latentstruct.exceptions import Description, InputError
 
@@ -121,7 +121,7 @@ def _find_root(node: Hashable, parents: Mapping[Hashable, Hashable], roots: dict
     current, last = node, node
     while current is not None and current not in roots:
         if current in way:
-            raise InputError("tree", Description(f"a cycle through {show(current)}"), "a tree, without cycles")
+            raise InputError("tree", Description(f"a cycle through {repr_short(current)}"), "a tree, without cycles")
         way[current] = None
         current, last = parents.get(current), current
     root = last if current is None else roots[current]

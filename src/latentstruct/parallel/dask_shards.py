@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import Task
 from latentstruct.core.validation import options
 from latentstruct.exceptions import Description, InputError, missing_package
 from latentstruct.parallel.dask_transport import StoredRecipe, WorkerHandle
-from latentstruct.parallel.shards import Function, block_length, places_of_blocks
+from latentstruct.parallel.shards import Arguments, Chosen, Function, Own, block_length, places_of_blocks
 from latentstruct.parallel.threads import available_cores, one_blas_thread
 from latentstruct.planes.plane import Plane
 from latentstruct.planes.summation import add_up, group_size
@@ -67,24 +67,12 @@ class DaskShards:
         """Release the shards on the workers."""
         self._sent, self._batches = None, [None] * len(self.recipes)
 
-    def map(
-        self,
-        function: Function,
-        shared: tuple[Any, ...] = (),
-        own: Sequence[tuple[Any, ...]] | None = None,
-        chosen: Sequence[int] | None = None,
-    ) -> list[Any]:
+    def map(self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None) -> list[Any]:
         """Return the results in the order of the shards."""
         answers = self._gather(lambda: self._submit_blocks(_listed, function, shared, own, chosen))
         return [value for answer in answers for value in answer.value]
 
-    def summed(
-        self,
-        function: Function,
-        shared: tuple[Any, ...] = (),
-        own: Sequence[tuple[Any, ...]] | None = None,
-        chosen: Sequence[int] | None = None,
-    ) -> Plane:
+    def summed(self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None) -> Plane:
         """Return the sum of results that are planes. A worker adds up those of its shards."""
 
         def submit() -> list[Any]:
@@ -97,12 +85,7 @@ class DaskShards:
         return add_up(sums, len(sums), 1)
 
     def _submit_blocks(
-        self,
-        collect: Callable[..., Any],
-        function: Function,
-        shared: tuple[Any, ...],
-        own: Sequence[tuple[Any, ...]] | None,
-        chosen: Sequence[int] | None,
+        self, collect: Callable[..., Any], function: Function, shared: Arguments, own: Own, chosen: Chosen
     ) -> list[Any]:
         """Submit the calls for blocks of shards. Results of a block are collected on its worker."""
         self._build()
@@ -178,7 +161,9 @@ class DaskShards:
                 if attempt == ATTEMPTS - 1:
                     raise InputError(
                         "executor",
-                        Description(f"no answer from {self._address()} in {ATTEMPTS} attempts ({show(str(error))})"),
+                        Description(
+                            f"no answer from {self._address()} in {ATTEMPTS} attempts ({repr_short(str(error))})"
+                        ),
                         "a Dask cluster whose workers answer",
                         "See the logs of the workers. Give them more memory if they ran out of it.",
                     ) from error
@@ -278,7 +263,9 @@ def _is_lost(future: Any) -> bool:
 def _other_version(worker: str, found: Any) -> InputError:
     from latentstruct import __version__
 
-    has = f"latentstruct {found}" if isinstance(found, str) else f"no latentstruct that loads ({show(str(found))})"
+    has = (
+        f"latentstruct {found}" if isinstance(found, str) else f"no latentstruct that loads ({repr_short(str(found))})"
+    )
     return InputError(
         "executor",
         Description(f"{has} on {worker}"),
@@ -375,7 +362,7 @@ def _import_distributed(executor: Any) -> Any:
     try:
         import distributed
     except ImportError as error:
-        raise missing_package("distributed", f"use the executor {show(executor)}", "dask") from error
+        raise missing_package("distributed", f"use the executor {repr_short(executor)}", "dask") from error
     return distributed
 
 
@@ -413,7 +400,7 @@ def connect(executor: str | None, scheduler: str | None) -> Any:
     except (OSError, ValueError) as error:
         raise InputError(
             "scheduler",
-            Description(f"{show(scheduler)} ({show(str(error))})"),
+            Description(f"{repr_short(scheduler)} ({repr_short(str(error))})"),
             "the address of a running Dask scheduler",
             "Start one by dask scheduler, which prints its address.",
         ) from error

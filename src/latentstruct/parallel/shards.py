@@ -13,7 +13,7 @@ from latentstruct.core.oracles import HARD, BaseOracle, FixedTotal, TaskOracle
 from latentstruct.core.protocols import Batch, LatentTask, Mode, Task, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_length
-from latentstruct.parallel.threads import chunk_by_work, thread_fold
+from latentstruct.parallel.threads import thread_fold
 from latentstruct.planes.plane import Plane, checked_planes
 from latentstruct.planes.summation import MOST_GROUPS, PlaneTree, group_size
 
@@ -26,6 +26,9 @@ IMBALANCE = 0.25
 
 Function = Callable[..., Any]
 """A function of a module, called with the task, the batch of a shard, and further arguments."""
+Arguments = tuple[Any, ...]
+Own = Sequence[Arguments] | None
+Chosen = Sequence[int] | None
 
 
 @runtime_checkable
@@ -54,22 +57,10 @@ class Shards(Protocol):
     n_examples: int
     divided: bool
 
-    def map(
-        self,
-        function: Function,
-        shared: tuple[Any, ...] = (),
-        own: Sequence[tuple[Any, ...]] | None = None,
-        chosen: Sequence[int] | None = None,
-    ) -> list[Any]:
+    def map(self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None) -> list[Any]:
         """Return the results in the order of the shards."""
 
-    def summed(
-        self,
-        function: Function,
-        shared: tuple[Any, ...] = (),
-        own: Sequence[tuple[Any, ...]] | None = None,
-        chosen: Sequence[int] | None = None,
-    ) -> Plane:
+    def summed(self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None) -> Plane:
         """Return the sum of results that are planes made for this call, added as in `add_up`."""
 
 
@@ -105,25 +96,14 @@ class LocalShards:
         self.sizes = [batch.n_examples for batch in batches] if sizes is None else [int(size) for size in sizes]
         self.n_examples = sum(self.sizes)
 
-    def map(
-        self,
-        function: Function,
-        shared: tuple[Any, ...] = (),
-        own: Sequence[tuple[Any, ...]] | None = None,
-        chosen: Sequence[int] | None = None,
-    ) -> list[Any]:
+    def map(self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None) -> list[Any]:
         """Return the results in the order of the shards."""
         answers: list[Any] = []
         self._fold(function, shared, own, chosen, 1, answers.append)
         return answers
 
     def summed(
-        self,
-        function: Function,
-        shared: tuple[Any, ...] = (),
-        own: Sequence[tuple[Any, ...]] | None = None,
-        chosen: Sequence[int] | None = None,
-        n_jobs: int = 1,
+        self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None, n_jobs: int = 1
     ) -> Plane:
         """Return the sum of results that are planes, computed by up to `n_jobs` threads."""
         tree = PlaneTree(group_size(len(self.sizes if chosen is None else chosen)))
@@ -131,13 +111,7 @@ class LocalShards:
         return tree.total()
 
     def _fold(
-        self,
-        function: Function,
-        shared: tuple[Any, ...],
-        own: Sequence[tuple[Any, ...]] | None,
-        chosen: Sequence[int] | None,
-        n_jobs: int,
-        take: Callable[[Any], None],
+        self, function: Function, shared: Arguments, own: Own, chosen: Chosen, n_jobs: int, take: Callable[[Any], None]
     ) -> None:
         """Pass the results to `take`, in the order of the shards."""
         selected = range(len(self.sizes)) if chosen is None else chosen
@@ -181,8 +155,9 @@ def shard_bounds(side: TaskOracle, X: Any) -> Indices:
     X : collection of length n
         The examples.
     """
-    if side.shared:
-        return chunk_by_work(side.work, side.least_summed)
+    bounds = side.sum_bounds()
+    if bounds is not None:
+        return bounds
     n = length_of(X)
     done = np.cumsum(np.ones(n) if hasattr(X, "shape") else [1.0 + length_of(x) for x in X])
     # A power of two divides evenly among two or four workers.
@@ -254,7 +229,6 @@ class ShardedOracle(BaseOracle):
     weights: Vector
     mode: Mode
     temperature: Temperature = HARD
-    n_jobs: int = 1
     separable = False
 
     def __post_init__(self) -> None:
@@ -354,7 +328,7 @@ def _divided_total(
     task: Task, batch: Batch, w: Vector, mode: Mode, temperature: Temperature, n_jobs: int, weights: Any
 ) -> Plane:
     weights = np.broadcast_to(weights, batch.n_examples).copy()
-    return TaskOracle(task, batch, weights, mode, temperature, n_jobs).total(w)
+    return TaskOracle(task, batch, weights, mode, temperature, n_jobs=n_jobs).total(w)
 
 
 def _part_total(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from latentstruct.core.callers import user_stacklevel
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import Checkpointer
 from latentstruct.core.validation import real
 from latentstruct.exceptions import CheckpointError, Description, FormatError, InputError
@@ -112,7 +112,7 @@ def restoring(checkpointer: Checkpointer) -> Iterator[None]:
         error = carrier.args[0]
         raise error from error.__cause__
     except DAMAGES as error:
-        got = Description(show(error, 160))
+        got = Description(repr_short(error, 160))
         raise FormatError(checkpointer.name, got, "a state of this solver", REMOVE_FILE) from error
 
 
@@ -187,14 +187,6 @@ class FileCheckpointer:
             message = f"training has ended, but its last state was not written: {error} Save the model."
             warnings.warn(message, UserWarning, stacklevel=user_stacklevel())
         self._written_at = time.monotonic()
-
-
-def open_checkpoint(checkpoint: Any, identity: Callable[[], dict[str, dict[str, str]]]) -> FileCheckpointer | None:
-    """Return the checkpointer for the argument of `fit`, or None."""
-    if checkpoint is None:
-        return None
-    found = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return FileCheckpointer(found, identity())
 
 
 def iterations_in(tree: Tree) -> int:
@@ -304,7 +296,7 @@ def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
     except InputError:
         raise
     except (OSError, SafetensorError, MemoryError, *DAMAGES) as error:
-        raise FormatError(path, Description(show(error, 160)), "an undamaged checkpoint", REMOVE_FILE) from error
+        raise FormatError(path, Description(repr_short(error, 160)), "an undamaged checkpoint", REMOVE_FILE) from error
 
 
 def _check_version(path: Path, facts: dict[str, str]) -> None:

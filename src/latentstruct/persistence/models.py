@@ -18,8 +18,9 @@ from safetensors.numpy import load_file, save
 
 from latentstruct import estimators, solvers, tasks
 from latentstruct.core import regularizers
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
+from latentstruct.estimators import folds
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
@@ -32,12 +33,13 @@ from latentstruct.persistence.atomic_files import (
 )
 from latentstruct.tasks.base import BaseTask, defines
 
-FORMAT, VERSION = "latentstruct-model", 3
+FORMAT, VERSION = "latentstruct-model", 4
 SETTINGS = "model.json"
 WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LOCK = f"{PREFIX}lock"
 """Lock that is held while a model is written to its folder."""
 FITTED = (
+    "C_",
     "objective_",
     "lower_bound_",
     "gap_",
@@ -89,6 +91,7 @@ PARTS = {
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (folds, ("AutoC",)),
         (estimators, ESTIMATORS),
     )
     for name in names
@@ -332,9 +335,9 @@ def _decode_history(value: Any) -> list[Iteration]:
             # True is not accepted as a number, although bool is a subclass of int.
             fits = type(value) is one.type or (one.type is float and type(value) is int)
             if not fits or (one.type is int and value < 0):
-                raise ValueError(f"line {number} of {HISTORY} has {show(value)} for {one.name}")
+                raise ValueError(f"line {number} of {HISTORY} has {repr_short(value)} for {one.name}")
         if not 0.0 <= line.seconds < math.inf:
-            raise ValueError(f"line {number} of {HISTORY} has {show(line.seconds)} for seconds")
+            raise ValueError(f"line {number} of {HISTORY} has {repr_short(line.seconds)} for seconds")
     return iterations
 
 
@@ -371,9 +374,9 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
         except FileNotFoundError as error:
             raise FormatError(folder, Description(f"a folder without {SETTINGS}"), MODEL_FOLDER) from error
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise FormatError(folder, Description(show(error, 160)), MODEL_FOLDER) from error
+            raise FormatError(folder, Description(repr_short(error, 160)), MODEL_FOLDER) from error
         if file.format != FORMAT or file.version != VERSION:
-            got = Description(f"{show(file.format)} version {file.version}")
+            got = Description(f"{repr_short(file.format)} version {file.version}")
             hint = f"Train again, or use latentstruct {file.library}, which wrote it."
             raise FormatError(folder, got, f"format {FORMAT!r} version {VERSION}", hint)
         if not WEIGHTS_NAME.fullmatch(file.weights):
@@ -419,7 +422,9 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
         vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # NumPy lacks some of the types that such a file can have.
-        raise FormatError(path, Description(show(error, 160)), "an undamaged file of weights", COPY_AGAIN) from error
+        raise FormatError(
+            path, Description(repr_short(error, 160)), "an undamaged file of weights", COPY_AGAIN
+        ) from error
     for name, weights in vectors.items():
         if name.startswith(PART):
             continue
@@ -459,7 +464,7 @@ def _decode_fitted(name: str, value: Any) -> Any:
     if name in ("n_iter_", "n_oracle_calls_"):
         fits[name] = _is_number(found) and found >= 0 and isinstance(found, int)
     if not fits.get(name, _is_number(found)):
-        raise ValueError(f"{name} is {show(found)}")
+        raise ValueError(f"{name} is {repr_short(found)}")
     return found
 
 
@@ -488,10 +493,10 @@ def check_state(state: Any, n_weights: int, task: BaseTask) -> None:
         highest = MOST_STATES if name == "n_states" else max(n_weights, HARMLESS)
         left_open = name not in state or (name == "n_states" and value is None)
         if not left_open and (type(value) is not int or not 0 <= value <= highest):
-            raise ValueError(f"{name} is {show(value)} and {n_weights} weights, which do not belong together")
+            raise ValueError(f"{name} is {repr_short(value)} and {n_weights} weights, which do not belong together")
     labels = state.get("labels", (0, 1))
     if not isinstance(labels, list | tuple) or not 1 <= len(labels) <= max(n_weights, HARMLESS):
-        raise ValueError(f"the labels are {show(labels)} and there are {n_weights} weights")
+        raise ValueError(f"the labels are {repr_short(labels)} and there are {n_weights} weights")
     n_states = state.get("n_states") or 0
     # A given table of states is as large as the file that contains it, and is checked against these numbers.
     pruned = task.tags.state_weights and cast(StateWeights, task).states is not None
@@ -514,7 +519,7 @@ def check_tables(state: Any) -> None:
 def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
     """Return the estimator of a model file without its weights; raise errors of many types if it is invalid."""
     if file.estimator not in ESTIMATORS:
-        raise ValueError(f"unknown estimator {show(file.estimator)}")
+        raise ValueError(f"unknown estimator {repr_short(file.estimator)}")
     params = {key: decode(item) for key, item in file.params.items() if key not in NOT_KEPT}
     params["task"] = params["task"] if task is None else task
     estimator = library_class(file.estimator)(**params)
@@ -525,6 +530,7 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
         estimator.task.restore(state)
     for name in FITTED:
         setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
+    estimator.cv_results_ = None
     estimator.history_ = _decode_history(file.fitted.get(HISTORY))
     if FEATURE_NAMES in file.fitted:
         names = msgspec.convert(file.fitted[FEATURE_NAMES], list[str])
@@ -556,13 +562,13 @@ def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     folder, file, vectors = files.folder, files.settings, files.vectors
     weights = vectors["coef"]
     if task is None and file.params.get("task") is None:
-        expected = f"the task {show(file.task)} of {folder}, which is not part of the library"
+        expected = f"the task {repr_short(file.task)} of {folder}, which is not part of the library"
         raise InputError("task", None, expected)
     try:
         estimator = _rebuild(file, task, len(weights))
         n_features = getattr(estimator.task, "n_features", None)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        got, expected = Description(show(error, 160)), "the description of a model of this library"
+        got, expected = Description(repr_short(error, 160)), "the description of a model of this library"
         raise FormatError(folder / SETTINGS, got, expected, COPY_AGAIN) from error
     if n_features is None:
         expected = "a task that has learned (`task.learn`) or defines `restore`"
@@ -590,5 +596,5 @@ def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[
     try:
         estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        got, expected = Description(show(error, 160)), f"the parts of {file.estimator} other than its weights"
+        got, expected = Description(repr_short(error, 160)), f"the parts of {file.estimator} other than its weights"
         raise FormatError(folder, got, expected, COPY_AGAIN) from error

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, Problem
 from latentstruct.core.types import Array, Indices, Vector
 
@@ -43,12 +43,12 @@ def split_tree(tree: Tree, path: str = "") -> tuple[Any, dict[str, NDArray[Any]]
         return tree, {}
     if isinstance(tree, dict):
         if not all(isinstance(key, str) and key != ARRAY for key in tree):
-            raise TypeError(f"{path} has the keys {show(list(tree))}")
+            raise TypeError(f"{path} has the keys {repr_short(list(tree))}")
         named: Iterable[tuple[Any, Any]] = tree.items()
     elif isinstance(tree, list):
         named = enumerate(tree)
     else:
-        raise TypeError(f"{path} is {show(tree)}")
+        raise TypeError(f"{path} is {repr_short(tree)}")
     arrays: dict[str, NDArray[Any]] = {}
     plain = {}
     for key, part in named:
@@ -160,7 +160,7 @@ def _read_fields(kind: type, tree: Tree, sizes: Sizes) -> dict[str, Any]:
 def checked_dict(tree: Tree) -> dict[str, Tree]:
     """Return a tree that is a dict, or raise TypeError."""
     if not isinstance(tree, dict):
-        raise TypeError(f"found {show(tree)} in place of a dict")
+        raise TypeError(f"found {repr_short(tree)} in place of a dict")
     return tree
 
 
@@ -192,7 +192,7 @@ def _read(kind: Any, tree: Tree, name: str, sizes: Sizes) -> Any:
         return from_state_dict(kind, tree, sizes.objective)  # type: ignore[arg-type]
     wrong = isinstance(tree, bool) != (kind is bool) or not isinstance(tree, int | float if kind is float else kind)
     if wrong or tree != tree:
-        raise TypeError(f"{name} is {show(tree)}, not a value of type {kind.__name__}")
+        raise TypeError(f"{name} is {repr_short(tree)}, not a value of type {kind.__name__}")
     return kind(tree)
 
 
@@ -208,13 +208,15 @@ def _read_union(inside: tuple[Any, ...], tree: Tree, name: str, sizes: Sizes) ->
 
 def _read_integer(bounds: Range, tree: Tree, name: str) -> int:
     if isinstance(tree, bool) or not isinstance(tree, int) or not bounds.least <= tree <= bounds.most:
-        raise ValueError(f"{name} is {show(tree)}, not an integer from {bounds.least} to {bounds.most}")
+        raise ValueError(f"{name} is {repr_short(tree)}, not an integer from {bounds.least} to {bounds.most}")
     return tree
 
 
 def _read_array(wanted: Array, tree: Tree, name: str, sizes: Sizes) -> NDArray[Any]:
     if not isinstance(tree, np.ndarray) or tree.dtype != np.dtype(wanted.kind) or tree.ndim != len(wanted.shape):
-        raise ValueError(f"{name} is {show(tree)}, not an array of {np.dtype(wanted.kind)} of shape {wanted.shape}")
+        raise ValueError(
+            f"{name} is {repr_short(tree)}, not an array of {np.dtype(wanted.kind)} of shape {wanted.shape}"
+        )
     for letter, length in zip(wanted.shape, tree.shape, strict=True):
         if sizes.setdefault(letter, length) != length:
             raise ValueError(f"{name} has shape {tree.shape}, but {letter} is {sizes[letter]}")
@@ -227,5 +229,5 @@ def _read_list(origin: Any, inside: Any, tree: Tree, name: str, sizes: Sizes) ->
     if inside is float:
         return origin(_read_array(Array((name,), finite=False), tree, name, sizes).tolist())
     if not isinstance(tree, list):
-        raise TypeError(f"{name} is {show(tree)}, not a list")
+        raise TypeError(f"{name} is {repr_short(tree)}, not a list")
     return origin(_read(inside, part, name, sizes) for part in tree)

@@ -5,6 +5,7 @@ ones, one per queried example. This module, `store`, which keeps them, and their
 that depend on the representation of a slope.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -106,6 +107,8 @@ class Plane:
         Whether the plane is tight: its height at w is the value of the function. False after approximate inference.
     below : bool
         Whether the plane is known to be below the function everywhere, tight or not. Oracles set it.
+    excess : float
+        How far the function at w may be above the plane if it is not tight; infinite if unknown.
     """
 
     slope: Weights
@@ -113,8 +116,14 @@ class Plane:
     entropy: float = 0.0
     exact: bool = True
     below: bool = True
+    excess: float = math.inf
 
     __repr__ = short_repr
+
+    @property
+    def slack(self) -> float:
+        """How far the function at w may be above the plane: 0 if the plane is tight."""
+        return 0.0 if self.exact else self.excess
 
     def __call__(self, w: Vector) -> float:
         """Return the height b + g·w."""
@@ -127,10 +136,12 @@ class Plane:
             self.entropy + other.entropy,
             self.exact and other.exact,
             self.below and other.below,
+            self.slack + other.slack,
         )
 
     def __mul__(self, factor: float) -> "Plane":
-        return Plane(factor * self.slope, factor * self.offset, factor * self.entropy, self.exact, self.below)
+        excess = float(_scaled(np.array([self.slack]), np.array([factor]))[0])
+        return Plane(factor * self.slope, factor * self.offset, factor * self.entropy, self.exact, self.below, excess)
 
     __rmul__ = __mul__
 
@@ -157,6 +168,8 @@ class Planes:
         Whether the planes are tight, one flag for all or one per plane: see `Plane`.
     below : bool
         Whether all planes are known to be below their functions everywhere, tight or not. Oracles set it.
+    excess : float or ndarray of shape (k,)
+        How far f_p(w) may be above a plane that is not tight, one number for all or one per plane; infinite if unknown.
     """
 
     rows: Rows
@@ -167,6 +180,7 @@ class Planes:
     n_features: int
     exact: bool | NDArray[np.bool_] = True
     below: bool = True
+    excess: float | Vector = math.inf
 
     __repr__ = short_repr
 
@@ -183,8 +197,16 @@ class Planes:
         """Whether each plane is tight, shape (k,)."""
         return np.broadcast_to(self.exact, len(self))
 
+    @property
+    def each_slack(self) -> Vector:
+        """How far each function at w may be above its plane, shape (k,): 0 where the plane is tight."""
+        return np.where(self.each_exact, 0.0, self.excess)
+
     def _exact_of(self, chosen: Indices | slice) -> bool | NDArray[np.bool_]:
         return self.exact[chosen] if isinstance(self.exact, np.ndarray) else self.exact
+
+    def _excess_of(self, chosen: Indices | slice) -> float | Vector:
+        return self.excess[chosen] if isinstance(self.excess, np.ndarray) else self.excess
 
     @classmethod
     def from_matrix(
@@ -215,6 +237,7 @@ class Planes:
             parts[0].n_features,
             all(part.all_exact for part in parts) or np.concatenate([part.each_exact for part in parts]),
             all(part.below for part in parts),
+            math.inf if all(part.all_exact for part in parts) else np.concatenate([part.each_slack for part in parts]),
         )
 
     def between(self, begin: int, end: int) -> "Planes":
@@ -225,6 +248,7 @@ class Planes:
             offsets=self.offsets[begin:end],
             values=self.values[begin:end],
             exact=self._exact_of(slice(begin, end)),
+            excess=self._excess_of(slice(begin, end)),
         )
 
     def take(self, chosen: Indices) -> "Planes":
@@ -239,6 +263,7 @@ class Planes:
             self.n_features,
             self._exact_of(chosen),
             self.below,
+            self._excess_of(chosen),
         )
 
     def replaced(self, places: Indices, others: "Planes") -> "Planes":
@@ -259,7 +284,9 @@ class Planes:
         """Return the weighted sum of the planes as one dense plane."""
         slope = np.zeros(self.n_features)
         self.add_to(slope, weights)
-        return Plane(slope, float(weights @ self.offsets), exact=self.all_exact, below=self.below)
+        exact = self.all_exact
+        excess = math.inf if exact else float(_scaled(self.each_slack, weights).sum())
+        return Plane(slope, float(weights @ self.offsets), exact=exact, below=self.below, excess=excess)
 
     def slopes(self) -> "sparse.csr_array":
         """Return the slopes as a CSR matrix (k, d): for inspection and tests, not for training."""
@@ -274,7 +301,8 @@ class Planes:
         """Return the planes with plane p multiplied by factors[p]."""
         counts = np.diff(self.pointers)
         atoms = self.atoms._replace(value=self.atoms.value * np.repeat(factors, counts))
-        return replace(self, atoms=atoms, offsets=self.offsets * factors, values=self.values * factors)
+        offsets, values = self.offsets * factors, self.values * factors
+        return replace(self, atoms=atoms, offsets=offsets, values=values, excess=_scaled(self.each_slack, factors))
 
     def __add__(self, other: "Planes") -> "Planes":
         """Add plane by plane; both must come from the same batch."""
@@ -299,7 +327,15 @@ class Planes:
             self.n_features,
             self.exact & other.exact,
             self.below and other.below,
+            self.each_slack + other.each_slack,
         )
+
+
+def _scaled(slack: Vector, factors: Vector) -> Vector:
+    """Return how far functions times factors may be above their planes, unknown for negative factors."""
+    scaled = np.where(factors < 0, math.inf, 0.0)
+    np.multiply(slack, factors, out=scaled, where=factors > 0)
+    return scaled
 
 
 def atom_fault(atoms: Atoms, rows: Rows, n_features: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.planes import complete
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.types import Indices, offsets_from_lengths
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
@@ -134,7 +134,7 @@ def _check_arrays(state: State, n_examples: int) -> None:
     for name, (kind, _) in ARRAYS.items():
         array = state.get(name)
         if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
-            raise _error(name, show(array), f"a flat array of {np.dtype(kind).name}")
+            raise _error(name, repr_short(array), f"a flat array of {np.dtype(kind).name}")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise _error(name, "NaN or infinity", "finite")
     count, lengths, tables = (state[name].astype(np.int64) for name in ("count", "lengths", "table_lengths"))

@@ -39,6 +39,7 @@ from latentstruct.planes.serialization import RESTART, State, check_whole_number
 
 # Clock of planes that must not be replaced.
 FOREVER = 2**62
+MOST = integer(2) | None
 RULES = {"plain": kernels.PLAIN, "away": kernels.AWAY, "pairwise": kernels.PAIRWISE, "smo": kernels.SMO}
 
 
@@ -96,15 +97,17 @@ class PlaneStore:
     def __post_init__(self) -> None:
         self._lay_out()
         n, n_atoms = len(self.first), float(self.first.pointers[-1])
-        self.budget.check(n_atoms)
-        self.budget = self.budget.shared_out(n_atoms)
+        if self.most_bytes is not None:
+            self.budget.check(n_atoms)
+            self.budget = self.budget.shared_out(n_atoms)
         self.slots = empty_slots(n, min(FIRST_SLOTS, self.budget.slots))
         self.tables = empty_tables(n)
         self.append(np.arange(n), self.first, np.zeros(self.first.n_features))
 
     def _lay_out(self) -> None:
         """Set up everything except slots and tables."""
-        (integer(2) | None).check(self.most, "most")
+        MOST.check(self.most, "most")
+        self.n_examples = len(self.first)
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
         most = affordable_slots(len(self.first)) if self.most is None else self.most
         self.budget = Budget(len(self.first), d, most, most_bytes)
@@ -151,11 +154,6 @@ class PlaneStore:
         return int(self.slots.count.sum())
 
     @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.slots.count)
-
-    @property
     def nbytes(self) -> int:
         """Bytes taken, without the input rows and the weights."""
         arrays = (*self.slots, *self.tables.atoms, *self.tables[1:], *self.scratch)
@@ -182,31 +180,28 @@ class PlaneStore:
             self._reserve(crowded, lengths, np.empty(0))
             kernels.merge_lightest(crowded, self.tables, self.slots)
 
-    def _needed(self, examples: Indices, new_lengths: Indices) -> tuple[int, int]:
-        """Return the atoms and numbers to allocate before planes are appended."""
+    def _needed(self, examples: Indices, new_lengths: Indices) -> tuple[int, int, int]:
+        """Return the atoms and numbers to allocate before planes are appended, and their bytes."""
         tables = self.tables
         needed = tables.length[examples] + new_lengths
-        atoms = tables.end[0] + needed[needed > tables.capacity[examples]].sum()
-        return int(atoms), int(tables.end[1] + new_lengths.sum())
+        atoms = int(tables.end[0] + needed[needed > tables.capacity[examples]].sum())
+        numbers = int(tables.end[1] + new_lengths.sum())
+        return atoms, numbers, ATOM_BYTES * atoms + NUMBER_BYTES * numbers
 
     def _reserve(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
         """Make space in the tables. If planes are dropped, update `w` and return the change of Σ c α b."""
         tables, change = self.tables, 0.0
-        atoms, numbers = self._needed(examples, new_lengths)
+        atoms, numbers, _ = self._needed(examples, new_lengths)
         if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
             return change
         compact(self.slots, tables)
-        atoms, numbers = self._needed(examples, new_lengths)
-        while (excess := self._bytes(atoms, numbers) - self.budget.table_bytes) > 0:
+        atoms, numbers, n_bytes = self._needed(examples, new_lengths)
+        while (excess := n_bytes - self.budget.table_bytes) > 0:
             change += self._give_up(excess, float(new_lengths.mean()), w)
-            atoms, numbers = self._needed(examples, new_lengths)
-        spare = min(SPARE, self.budget.table_bytes / max(self._bytes(atoms, numbers), 1))
+            atoms, numbers, n_bytes = self._needed(examples, new_lengths)
+        spare = min(SPARE, self.budget.table_bytes / max(n_bytes, 1))
         resize(tables, int(spare * atoms), int(spare * numbers))
         return change
-
-    @staticmethod
-    def _bytes(atoms: int, numbers: int) -> int:
-        return ATOM_BYTES * atoms + NUMBER_BYTES * numbers
 
     def _give_up(self, excess: float, new_length: float, w: Vector) -> float:
         """Drop planes of this many bytes, and slots if planes have become large; see `_drop`."""

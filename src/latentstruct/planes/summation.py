@@ -74,6 +74,7 @@ def _sum(left: Plane, right: Plane, ours: bool) -> Plane:
         offset=left.offset + right.offset,
         entropy=left.entropy + right.entropy,
         exact=left.exact and right.exact,
+        excess=left.slack + right.slack,
         below=left.below and right.below,
     )
 

@@ -5,20 +5,17 @@ from typing import TYPE_CHECKING
 from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from latentstruct.solvers.alternation import Dissimilarity as Dissimilarity
-    from latentstruct.solvers.alternation import Imputation as Imputation
-    from latentstruct.solvers.block_ascent import BlockAscent as BlockAscent
-    from latentstruct.solvers.bundle import Bundle as Bundle
-    from latentstruct.solvers.cccp import CCCP as CCCP
-    from latentstruct.solvers.cutting_plane import CuttingPlane as CuttingPlane
-    from latentstruct.solvers.frank_wolfe import FrankWolfe as FrankWolfe
-    from latentstruct.solvers.hinge import HingeSolver as HingeSolver
-    from latentstruct.solvers.lbfgs import LBFGS as LBFGS
-    from latentstruct.solvers.proximal import Proximal as Proximal
-    from latentstruct.solvers.self_paced import SelfPaced as SelfPaced
-    from latentstruct.solvers.stochastic import AlternatingSubgradient as AlternatingSubgradient
-    from latentstruct.solvers.stochastic import Perceptron as Perceptron
-    from latentstruct.solvers.stochastic import Subgradient as Subgradient
+    from latentstruct.solvers.alternation import Dissimilarity, Imputation
+    from latentstruct.solvers.block_ascent import BlockAscent
+    from latentstruct.solvers.bundle import Bundle
+    from latentstruct.solvers.cccp import CCCP
+    from latentstruct.solvers.cutting_plane import CuttingPlane
+    from latentstruct.solvers.frank_wolfe import FrankWolfe
+    from latentstruct.solvers.hinge import HingeSolver
+    from latentstruct.solvers.lbfgs import LBFGS
+    from latentstruct.solvers.proximal import Proximal
+    from latentstruct.solvers.self_paced import SelfPaced
+    from latentstruct.solvers.stochastic import AlternatingSubgradient, Perceptron, Subgradient
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,

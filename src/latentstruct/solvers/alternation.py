@@ -19,7 +19,6 @@ from latentstruct.persistence.state_trees import CONTEXT, Numbers, Tree
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import LAST, BaseSolver, solving
 from latentstruct.solvers.bundle import PlaneBundle
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.dissimilarity import DissimilarityObjective, Function, latent_risk
 from latentstruct.solvers.outer_loop import OuterLoop
@@ -106,7 +105,8 @@ class Alternation(BaseSolver):
         return cccp is None or cccp.inner is None
 
     def _w_solver(self) -> Any:
-        solver = bounded(clone(self.solver) if isinstance(self.solver, CCCP | SelfPaced) else CCCP(), self.cache_mb)
+        solver = clone(self.solver) if isinstance(self.solver, CCCP | SelfPaced) else CCCP()
+        solver.cache_mb = self.cache_mb or solver.cache_mb
         solver.set_restarts(1)
         return solver
 
@@ -456,7 +456,9 @@ class Imputation(Alternation):
         starts = problem.starts if math.isinf(at.value) else None
         convex = problem.linearized_at(at.w) if starts is None else problem.linearized_with(starts.planes(0))
         solver = choose_solver(convex) if self.solver is None else clone(self.solver)
-        return bounded(solver, self.cache_mb), convex, at.w
+        if self.cache_mb is not None:
+            solver.cache_mb = self.cache_mb
+        return solver, convex, at.w
 
     def _keeps(self) -> bool:
         return self.solver is None if self.inner == "convex" else super()._keeps()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Monitor:
     Parameters
     ----------
     problem : Objective
-        Counted objective.
+        The objective.
     tol : float
         Relative gap (P − D)/|P| at which the solver has converged.
     max_iter, max_seconds : number
@@ -81,7 +81,7 @@ class Monitor:
     best, objective : ndarray and float
         The best weights and their objective.
     proven_at, proven : ndarray and float
-        The same for weights with exact inference.
+        The same for weights with exact inference, or an upper bound of their objective.
     lower_bound, bounded : float and bool
         The best bound, and whether it is valid: it is based on planes that are below their functions.
     found, met : str and bool
@@ -118,8 +118,7 @@ class Monitor:
     solver: Any = None
 
     def __post_init__(self) -> None:
-        assert self.problem.plus.tally is not None
-        self.tally = self.problem.plus.tally
+        self.tally, self.calls_before = self.problem.plus.tally, self.problem.plus.tally.calls
         # Objectives below this size are treated as 0.
         self.least = least_scale(self.problem.weights)
         self.model: Callable[[Vector], float] | None = None
@@ -136,7 +135,7 @@ class Monitor:
     def state_dict(self) -> Tree:
         """Return the state after the last iteration, with that of the solver."""
         self.seconds = time.perf_counter() - self._began
-        self.calls, self.memory = self.tally.calls, memory_of(self.problem)
+        self.calls, self.memory = self.tally.calls - self.calls_before, memory_of(self.problem)
         proven_at = None if self.exact else self.proven_at
         return {**state_dict(self), "proven_at": proven_at, "solver": self.snapshot()}
 
@@ -149,9 +148,9 @@ class Monitor:
         if any(start.iterations > len(self.history) for start in self.earlier):
             raise ValueError(f"a start ended after more than {len(self.history)} iterations")
         checked_dict(self.solver)
-        self._began, self.tally.calls = time.perf_counter() - self.seconds, self.calls
+        self._began, self.calls_before = time.perf_counter() - self.seconds, self.tally.calls - self.calls
         recall(self.problem, self.memory)
-        self._judge(self.found, self.met, False, self.history[-1].seconds)
+        self._judge(self.history[-1], self.found, self.met, False)
 
     @property
     def resumed(self) -> bool:
@@ -222,19 +221,30 @@ class Monitor:
     def _prefer_proven(self) -> None:
         """Prefer weights that provably meet the tolerance to those that only seem to.
 
-        Inexact weights are evaluated once more before they are accepted: inference may be better by now.
+        Inexact weights are evaluated once more before they are accepted: inference may be better by now, or it may know
+        an upper bound of the objective.
         """
         self._revalue()
         if self.exact or not self.bounded:
             return
-        proven = self._meets(self.proven - self.lower_bound, abs(self.proven))
-        if self.best is not None and not proven and self.is_small(self.gap):
-            value, exact = self.problem.evaluate(self.best)
+        proven = self.is_small(self.proven - self.lower_bound, self.proven)
+        if self.best is not None and not proven and self.is_small():
+            value, upper, _ = self.problem.evaluate_with_bound(self.best)
             self.objective = max(self.objective, value)
-            if exact and value < self.proven:
-                self.proven, self.proven_at = value, self.best
-        if self._meets(self.proven - self.lower_bound, abs(self.proven)):
+            if upper < self.proven:
+                self.proven, self.proven_at = upper, self.best if upper <= self.objective else self.best.copy()
+        if self.is_small(self.proven - self.lower_bound, self.proven):
             self.objective, self.best = self.proven, self.proven_at
+
+    def _prove(self) -> None:
+        """Report an upper bound instead of an inexact objective, if inference knows one, so that the gap is proven."""
+        if self.exact or not self.bounded or self.best is None or not self.problem.plus.bounded_above:
+            return
+        _, upper, _ = self.problem.evaluate_with_bound(self.best)
+        if math.isfinite(upper):
+            self.objective, self.proven, self.proven_at = upper, upper, self.best
+            if self.reason == "converged" and not self.is_small():
+                self.reason = "stalled"
 
     def bound(self, value: float, below: bool = True) -> None:
         """Report a value below the minimum, or an estimate if it is based on planes that may not be below."""
@@ -246,11 +256,11 @@ class Monitor:
         """Distance between the best objective and the best bound."""
         return self.objective - self.lower_bound
 
-    def is_small(self, gap: float) -> bool:
-        """Return whether a gap meets the tolerance at the current objective."""
-        return self._meets(gap, abs(self.objective) if math.isfinite(self.objective) else abs(self.lower_bound) + gap)
-
-    def _meets(self, gap: float, scale: float) -> bool:
+    def is_small(self, gap: float | None = None, objective: float | None = None) -> bool:
+        """Return whether a gap meets the tolerance at an objective, by default the current ones."""
+        value = self.objective if objective is None else objective
+        gap = self.objective - self.lower_bound if gap is None else gap
+        scale = abs(value) if math.isfinite(value) else abs(self.lower_bound) + gap
         return math.isfinite(gap) and gap <= self.tol * max(scale, self.least)
 
     def close_iteration(self, estimate: tuple[float, float] | None = None) -> bool:
@@ -264,14 +274,15 @@ class Monitor:
         bound = max(bound, self.lower_bound)
         if not self.certified:
             bound = min(bound, shown)
-        number, calls, start = self._iterations() + 1, self.tally.calls, len(self.earlier)
+        start, calls = len(self.earlier), self.tally.calls - self.calls_before
+        number = len(self.history) + 1 - (self.earlier[-1].iterations if start else 0)
         line = Iteration(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
         self.history.append(line)
         answer = None
         if self.callback is not None:
             answer = self.callback(replace(line, w=self.best if estimate is None else None))
         found = EARLY_STOPPING if isinstance(answer, str) and answer == EARLY_STOPPING else self.reason
-        self._judge(found, estimate is None and self.is_small(self.gap), bool(answer), seconds)
+        self._judge(line, found, estimate is None and self.is_small(), bool(answer))
         self._save()
         return bool(self.reason)
 
@@ -286,20 +297,16 @@ class Monitor:
             last = len(self.earlier) + 1 >= self.n_starts or self.reason in LAST
             self.checkpointer.save(self.state_dict, self.reason if last else "")
 
-    def _iterations(self) -> int:
-        """Return the number of iterations of this start."""
-        return len(self.history) - (self.earlier[-1].iterations if self.earlier else 0)
-
-    def _judge(self, found: str, met: bool, stopped: bool, seconds: float) -> None:
+    def _judge(self, last: Iteration, found: str, met: bool, stopped: bool) -> None:
         """Set the reason to stop: the tolerance is met, a limit is reached, or the reason found by the solver."""
         self.found, self.met = found, met
         if met:
             self.reason = "converged"
         elif found == EARLY_STOPPING or stopped:
             self.reason = found if found == EARLY_STOPPING else "callback"
-        elif self._iterations() >= self.max_iter:
+        elif last.iteration >= self.max_iter:
             self.reason = "max_iter"
-        elif seconds >= self.max_seconds:
+        elif last.seconds >= self.max_seconds:
             self.reason = "max_seconds"
         else:
             self.reason = found
@@ -308,8 +315,9 @@ class Monitor:
         """Return the result; the last entry of the history is updated to agree with it."""
         assert self.best is not None
         self._prefer_proven()
+        self._prove()
         self._check()
-        calls, value, bound = self.tally.calls, self.objective, self.lower_bound
+        calls, value, bound = self.tally.calls - self.calls_before, self.objective, self.lower_bound
         if self.history:
             last, gap = self.history[-1], value - bound
             last = replace(last, objective=value, lower_bound=bound, gap=gap, oracle_calls=calls, estimate=False)
@@ -494,10 +502,6 @@ class BaseSolver(Parametrized):
             )
         self.set_params(restarts=restarts)
 
-    def repeated(self, objective: Objective) -> Self:
-        """Return the solver with parameters for one of many similar problemswith kept planes."""
-        return self
-
     def ending(self, objective: Objective) -> tuple[str, float, int]:
         """Return the stopping rule of a run, its goal and its span; see `latentstruct.progress.eta.StoppingRule`."""
         if not self.bounds:
@@ -549,8 +553,7 @@ class BaseSolver(Parametrized):
         """
         self.check(objective)
         with solving():
-            counted = objective.counted()
-            monitor = Monitor(counted, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
+            monitor = Monitor(objective, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
             w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
             if w0 is None and objective.starts is not None and "convex" not in objective.properties:
                 monitor.n_starts = self.restarts
@@ -560,8 +563,8 @@ class BaseSolver(Parametrized):
                     if attempt > first:
                         monitor.begin_next_start()
                     if w0 is None and not monitor.resumed:
-                        w = self._start(counted, attempt)
-                    self._run(counted, monitor, w, state)
+                        w = self._start(objective, attempt)
+                    self._run(objective, monitor, w, state)
                     if monitor.reason in LAST:
                         break
             except KeyboardInterrupt:
@@ -570,7 +573,7 @@ class BaseSolver(Parametrized):
                     monitor.closing()
             if monitor.best is None:
                 last = w if monitor.current is None else monitor.current
-                monitor.offer(last, *counted.evaluate(last))
+                monitor.offer(last, *objective.evaluate(last))
             return monitor.result()
 
     def _start(self, objective: Objective, attempt: int) -> Vector:

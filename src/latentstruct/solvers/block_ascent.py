@@ -107,7 +107,7 @@ class BlockAscent(BaseSolver):
         monitor: Monitor,
         w: Vector,
         state: Any,
-        gives_up: Callable[[Ascent], bool] = lambda point: False,
+        gives_up: Callable[[Ascent], bool] | None = None,
     ) -> None:
         point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
@@ -123,12 +123,12 @@ class BlockAscent(BaseSolver):
             point.query(point.average)
             for _ in range(FIRST_PASSES if state is None else 0):
                 # Each part is queried at the w that results from the earlier ones.
-                for rows in point.shuffled_parts(point.rng, PARTS):
+                for rows in np.array_split(point.rng.permutation(point.every), min(PARTS, len(point.every))):
                     point.query_rows(rows)
                     point.ascend(rows, steps=self.steps)
-            if state is not None and monitor.is_small(monitor.gap):
+            if state is not None and monitor.is_small():
                 monitor.close_iteration()
-        while not monitor.reason and not gives_up(point):
+        while not monitor.reason and not (gives_up is not None and gives_up(point)):
             point.store.tick()
             iterations, share = len(monitor.history) + 1, AVERAGE
             if point.warm:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from latentstruct.persistence.state_trees import (
     load_state_dict,
     state_dict,
 )
+from latentstruct.planes.memory import MEGABYTE
 from latentstruct.planes.plane import Plane
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import Shares, dense_planes, in_bytes, shared_out
 
 # Precision of the QP over the planes, relative to the wanted gap.
 QP_SHARE = 1e-3
@@ -38,6 +38,56 @@ STALLED_ITERATIONS = 200
 LEAST_PREDICTED, MOST_PREDICTED = 0.2, 0.5
 PROXIMITY_FACTOR = 1.5
 PROXIMITY_RANGE = (0.1, 1e8)
+# Memory of a bundle by default, and its largest number of planes.
+BUNDLE_BYTES, MOST_PLANES = 1e9, 200
+# Minimum number of dense planes of a bundle: two combinations of earlier ones, for steps and bound, and a new one.
+LEAST_PLANES = 3
+
+
+class Shares(NamedTuple):
+    """Limits of a bundle: dense planes, and megabytes of the planes of single examples (None: no limit)."""
+
+    planes: int
+    store_mb: float | None
+
+
+def plane_bytes(n_features: int, most: int) -> int:
+    """Return the bytes of one of `most` dense planes, with its row of the Gram matrix and its numbers."""
+    return 8 * (n_features + most + 4)
+
+
+def affordable_planes(n_features: int) -> int:
+    """Return the number of dense planes that a bundle keeps by default."""
+    return int(min(MOST_PLANES, max(10, BUNDLE_BYTES / (8 * n_features))))
+
+
+def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int = LEAST_PLANES, copies: int = 1) -> int:
+    """Return the number of dense planes that fit, at most `most`, or raise if too few fit.
+
+    `copies` is the number of simultaneous arrays of them.
+    """
+    if cache_mb is None:
+        return most
+    one = copies * plane_bytes(n_features, most)
+    least = min(least, most)
+    if cache_mb * MEGABYTE < least * one:
+        raise InputError(
+            "cache_mb",
+            cache_mb,
+            f"at least {least * one / MEGABYTE:.3g}, for {least} planes of {n_features} weights",
+            "Or use a solver that keeps no planes, such as Subgradient.",
+        )
+    return min(most, int(cache_mb * MEGABYTE / one))
+
+
+def shared_out(cache_mb: float | None, n_features: int, most: int) -> Shares:
+    """Divide the memory between dense planes, up to half of it, and planes of single examples."""
+    if cache_mb is None:
+        return Shares(most, None)
+    one = plane_bytes(n_features, most)
+    fewest = min(LEAST_PLANES, most)
+    planes = min(dense_planes(cache_mb, n_features, most), max(fewest, int(0.5 * cache_mb * MEGABYTE / one)))
+    return Shares(planes, cache_mb - planes * one / MEGABYTE)
 
 
 @dataclass
@@ -199,8 +249,8 @@ class Bundle(BaseSolver):
         Weight ρ of the proximal term ρ/2‖w − v‖² in the first iteration; 0 gives plain 1-slack cutting planes. v moves
         to w when the objective decreases by a tenth of the prediction (a serious step), otherwise only the model
         improves. On handwritten words ρ = 10 halves the iterations.
-    max_planes : int, default=200
-        Maximum planes in the bundle (memory max_planes · d).
+    max_planes : int, optional
+        Maximum planes in the bundle (memory max_planes · d). By default 200, or as many as 1 GB holds, at least 10.
     cached_planes : int, default=0
         Planes cached per example. If above 0, iterations use them instead of the oracle while that improves the model
         by a tenth of the gap, for at most 10 iterations before the next call of the exact oracle.
@@ -218,7 +268,7 @@ class Bundle(BaseSolver):
     needs = frozenset({"convex", "l2"})
     constraints: ClassVar = {
         "proximity": real(0.0, closed="left"),
-        "max_planes": integer(2),
+        "max_planes": integer(2) | None,
         "cached_planes": integer(2) | Constraint(lambda value: is_integer(value) and value == 0, "0"),
         "adaptive": boolean | None,
     }
@@ -227,7 +277,7 @@ class Bundle(BaseSolver):
     max_iter: int = 5000
     max_seconds: float = float("inf")
     proximity: float = 10.0
-    max_planes: int = 200
+    max_planes: int | None = None
     cached_planes: int = 0
     adaptive: bool | None = None
     cache_mb: float | None = None
@@ -250,10 +300,12 @@ class Bundle(BaseSolver):
 
     def _shares(self, objective: Objective) -> Shares:
         """Return the maximum numbers of planes of both kinds."""
-        d = objective.n_features
+        d, most = objective.n_features, self.max_planes
+        if most is None:
+            most = affordable_planes(d) if self.cache_mb is None else MOST_PLANES
         if self.cached_planes:
-            return shared_out(self.cache_mb, d, self.max_planes)
-        return Shares(dense_planes(self.cache_mb, d, self.max_planes), None)
+            return shared_out(self.cache_mb, d, most)
+        return Shares(dense_planes(self.cache_mb, d, most), None)
 
     def _bundle(self, objective: Objective, linear: Plane, state: PlaneBundle | None) -> PlaneBundle:
         """Continue with an earlier bundle if the examples' weights changed only by a factor, else start a new one."""
@@ -305,7 +357,8 @@ class _Descent:
         monitor.state, monitor.snapshot, monitor.model = self.bundle, partial(state_dict, self), self._model
         most, bundle = settings.cached_planes, self.bundle
         if most:
-            most_bytes, store = in_bytes(settings._shares(objective).store_mb), bundle.remembered
+            store_mb, store = settings._shares(objective).store_mb, bundle.remembered
+            most_bytes = None if store_mb is None else store_mb * MEGABYTE
             if store is None or store.most_bytes != most_bytes:
                 first = objective.minus.planes(self.center)
                 store = PlaneStore(first, objective.weights, most, most_bytes=most_bytes)

@@ -15,7 +15,6 @@ from latentstruct.core.validation import boolean, integer, real
 from latentstruct.persistence.state_trees import CONTEXT
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how iterates are stored
 from latentstruct.solvers.base import SOLVER, BaseSolver, least_scale, solving
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.outer_loop import OuterLoop
 
 
@@ -106,8 +105,10 @@ class CCCP(BaseSolver):
         # Imported here, because the module of all solvers imports this one.
         from latentstruct.solvers.selection import choose_solver
 
-        inner = bounded(choose_solver(convex) if self.inner is None else clone(self.inner), self.cache_mb)
-        return inner.repeated(convex) if repeated and self.inner is None else inner
+        inner = choose_solver(convex, repeated) if self.inner is None else clone(self.inner)
+        if self.cache_mb is not None:
+            inner.cache_mb = self.cache_mb
+        return inner
 
 
 @dataclass
@@ -167,7 +168,7 @@ class _Descent(OuterLoop[Objective]):
         # so the initial ones would be lost.
         while True:
             inner = self.settings._convex_solver(at.convex, True)
-            inner.set_params(tol=self.precision if known else self.sharper)
+            inner.tol = self.precision if known else self.sharper
             solved = self._solve(inner, at.convex, at.w, partial(self._shown, at=at), self.settings.keep_planes)
             self.state, w = solved.state, solved.w
             improves = known or self.at_zero - solved.objective >= solved.gap

@@ -19,7 +19,7 @@ from latentstruct.core.protocols import (
     Starts,
     Temperature,
 )
-from latentstruct.core.types import Vector
+from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 
 Function = Callable[[Vector], tuple[float, Vector]]
@@ -131,20 +131,24 @@ class DissimilarityObjective:
             raise InputError("split", None, "a function that returns the model of each example")
         return self.split()
 
-    def in_threads(self, n_jobs: int) -> "DissimilarityObjective":
-        """Return the same objective with oracles that use this many threads."""
+    def reweighted(self, weights: Vector) -> "DissimilarityObjective":
+        """Return the same objective with other weights c_i."""
+        return replace(self, weights=weights)
+
+    def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "DissimilarityObjective":
+        """Return the same objective with oracles that use this many threads; its sums are not divided."""
         return replace(self, n_jobs=n_jobs)
 
     def given(self, P: Vector, starts: Starts | None = None) -> Objective:
         """Return ½‖w‖² + Σ_i c_i ξ_i(w) for a distribution P."""
         task, batch = self.model.task, self.model.batch
         objective = build_objective(task, task.with_expected_loss(batch, P), self.weights, Temperature())
-        return replace(objective, starts=starts).in_threads(self.n_jobs)
+        return replace(objective, starts=starts).divided(self.n_jobs)
 
     def blind(self, starts: Starts | None = None) -> Objective:
         """Return ½‖w‖² + Σ_i c_i ξ_i(w) for the task's loss of the outputs, which ignores the latents."""
         objective = build_objective(self.model.task, self.model.batch, self.weights, Temperature())
-        return replace(objective, starts=starts).in_threads(self.n_jobs)
+        return replace(objective, starts=starts).divided(self.n_jobs)
 
     def price(self, P: Vector, theta: Vector) -> float:
         """Return the part that does not depend on w: (J/2)‖θ‖² − β Σ_i c_i H_i."""

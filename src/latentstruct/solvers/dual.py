@@ -13,11 +13,11 @@ import numpy as np
 from latentstruct.core.objective import Objective
 from latentstruct.core.types import Indices, Vector, Weights
 from latentstruct.persistence.state_trees import CONTEXT, load_state_dict, state_dict
+from latentstruct.planes.memory import MEGABYTE
 from latentstruct.planes.plane import Planes
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import Monitor
-from latentstruct.solvers.caches import in_bytes
 
 
 @dataclass
@@ -51,7 +51,8 @@ class DualPoint:
     offset: float = field(init=False)
 
     def __post_init__(self, w0: Vector, kept: PlaneStore | None, most: int | None, cache_mb: float | None) -> None:
-        objective, monitor, most_bytes = self.objective, self.monitor, in_bytes(cache_mb)
+        objective, monitor = self.objective, self.monitor
+        most_bytes = None if cache_mb is None else cache_mb * MEGABYTE
         self.oracle, self.linear = objective.plus, objective.minus.total(w0)
         self.every = np.arange(objective.n_examples)
         fresh = False
@@ -127,7 +128,3 @@ class DualPoint:
         self.monitor.bound(bound, self.store.below)
         self.monitor.offer(w, bound + float(gaps.sum()), planes.all_exact)
         return gaps
-
-    def shuffled_parts(self, rng: np.random.Generator, parts: int) -> list[Indices]:
-        """Split the examples into random parts of nearly equal size."""
-        return np.array_split(rng.permutation(len(self.every)), min(parts, len(self.every)))

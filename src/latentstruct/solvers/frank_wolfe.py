@@ -116,7 +116,7 @@ class FrankWolfe(BaseSolver):
     def _parts(self, point: Blocks) -> list[Indices]:
         gaps, rng = point.gaps, point.rng
         if not self.gap_sampling or not np.isfinite(gaps).all() or gaps.sum() <= 0:
-            return point.shuffled_parts(rng, self.batches)
+            return np.array_split(rng.permutation(point.every), min(self.batches, len(gaps)))
         size = max(1, len(gaps) // self.batches)
         # A minimum probability for every example: its gap may have grown since its last query.
         shares = np.maximum(gaps, 0.0) + 0.1 * gaps.mean()

@@ -2,16 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar
 
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Iteration
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
-from latentstruct.solvers.bundle import Bundle, PlaneBundle
-from latentstruct.solvers.caches import MOST_PLANES, affordable_planes, shared_out
+from latentstruct.solvers.bundle import MOST_PLANES, Bundle, PlaneBundle, affordable_planes
 
 CACHED_PLANES = 50
 # Number of periods of `patience` iterations, each as good as the last, that block ascent may still need.
@@ -20,9 +19,6 @@ MOST_SPELLS = 5
 MORE_PATIENCE = 10
 # Fraction of the patience with given weights, from which few iterations suffice if blocks make progress.
 LESS = 4
-# Iterations of block ascent in one of many similar problems, and if the dense planes of the bundle are long.
-PATIENCE, LONG_PATIENCE = 40, 1000
-LONG = 50_000
 
 
 @dataclass(eq=False, repr=False)
@@ -65,26 +61,14 @@ class HingeSolver(BaseSolver):
     settle: bool = True
     cache_mb: float | None = None
 
-    def repeated(self, objective: Objective) -> Self:
-        """Return the solver with parameters for one of many similar problems.
-
-        With kept planes block ascent ends soon; otherwise the bundle makes better use of them.
-        """
-        patience = PATIENCE if objective.n_features <= LONG else LONG_PATIENCE
-        return self.set_params(patience=patience, hopeless=0.0)
-
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        most = MOST_PLANES if self.cache_mb is not None else affordable_planes(objective)
         # Block ascent is slow if the loss outweighs ½‖w‖², so that no fixed proximal term is suitable.
-        bundle = Bundle(self.tol, max_planes=most, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
+        bundle = Bundle(self.tol, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
-            store_mb = shared_out(self.cache_mb, objective.n_features, most).store_mb
+            store_mb = bundle._shares(objective).store_mb
             patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
-            fits = affordable_planes(objective) == MOST_PLANES
-
-            def gives_up(point: Ascent) -> bool:
-                return fits and self._crawls(monitor.history, max(1, patience // LESS) if point.warm else patience)
-
+            fits = affordable_planes(objective.n_features) == MOST_PLANES
+            gives_up = partial(self._crawls, patience) if fits else None
             BlockAscent(self.tol, settle=self.settle, cache_mb=store_mb)._run(objective, monitor, w, state, gives_up)
             if monitor.reason:
                 return
@@ -92,8 +76,11 @@ class HingeSolver(BaseSolver):
             monitor.solver, w, state = None, monitor.best, bundle.inheriting(objective, monitor.state)
         bundle._run(objective, monitor, w, state)
 
-    def _crawls(self, history: list[Iteration], patience: int) -> bool:
+    def _crawls(self, patience: int, point: Ascent) -> bool:
         """Return whether to stop block ascent: still far from the goal, or too slow to reach it."""
+        history = point.monitor.history
+        if point.warm:
+            patience = max(1, patience // LESS)
         if len(history) < patience:
             return False
         gap, size = history[-1].gap, abs(history[-1].objective)

@@ -103,7 +103,6 @@ class OuterLoop(Generic[O]):
             try:
                 if not self._under_way:
                     self._begin()
-                    self._under_way = True
                 while True:
                     if not self.solved:
                         self._round()
@@ -176,8 +175,7 @@ class OuterLoop(Generic[O]):
         w0 : ndarray of shape (d,), optional
             Initial weights.
         shown : callable
-            Returns the entry to report for an iteration of the solver; calls, seconds and start are
-            added.
+            Returns the entry to report for an iteration of the solver; calls, seconds and start are added.
         with_state : bool
             Whether `state` is passed to the solver; if not, it is stored with the solver's own state.
         wrapping
@@ -187,7 +185,7 @@ class OuterLoop(Generic[O]):
         if resumed is None:
             self.call_began = self._seconds()
         left = max(self.settings.max_seconds - self.call_began, 1e-3)
-        solver.set_params(max_seconds=min(left, solver.max_seconds))
+        solver.max_seconds = min(left, solver.max_seconds)
         checkpointer = None
         if self.checkpointer is not None:
             kept = None if with_state else self.state

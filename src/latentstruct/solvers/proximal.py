@@ -15,7 +15,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict, state_dict
 from latentstruct.planes.plane import Plane
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.caches import dense_planes
+from latentstruct.solvers.bundle import dense_planes
 from latentstruct.solvers.plane_model import PlaneModel
 
 # Ratio of successive temperatures, and where the hard objective takes over.
@@ -409,7 +409,7 @@ class _BundleDescent:
             predicted = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
             self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
-            if self.monitor.is_small(self.monitor.gap) and self.monitor.close_iteration():
+            if self.monitor.is_small() and self.monitor.close_iteration():
                 return
             if predicted <= tol * abs(value):
                 if self.proximity > LOOSEST * self.first:

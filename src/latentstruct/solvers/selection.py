@@ -7,7 +7,6 @@ from latentstruct.core.objective import Objective
 from latentstruct.core.validation import copied, options
 from latentstruct.exceptions import InputError
 from latentstruct.solvers.base import SOLVER, BaseSolver
-from latentstruct.solvers.caches import affordable_planes, bounded
 
 SOLVERS = {
     "block_ascent": "BlockAscent",
@@ -19,10 +18,16 @@ SOLVERS = {
     "proximal": "Proximal",
 }
 """Classes of the solvers by their names in estimators."""
+CHOICES = options("auto", *SOLVERS) | SOLVER
+LONG = 50_000
+"""Number of weights from which the dense planes of a bundle are long."""
 
 
-def choose_solver(objective: Objective) -> BaseSolver:
+def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
     """Return the solver that was fastest in benchmarks for this kind of objective.
+
+    If it is one of many similar problems, block ascent ends soon with kept planes; otherwise the bundle makes better
+    use of them.
 
     `Proximal` for nonsmooth regularizers. If the objective is convex: L-BFGS if everything is smooth; block ascent
     for the hinge (with the bundle as fallback); the bundle if there is a single example.
@@ -38,25 +43,17 @@ def choose_solver(objective: Objective) -> BaseSolver:
         if "smooth" in properties:
             return solvers.LBFGS()
         if objective.n_examples == 1 or "planes" not in properties:
-            return solvers.Bundle(max_planes=affordable_planes(objective))
-        return solvers.HingeSolver()
+            return solvers.Bundle()
+        if not repeated:
+            return solvers.HingeSolver()
+        return solvers.HingeSolver(patience=40 if objective.n_features <= LONG else 1000, hopeless=0.0)
     if not objective.minus.smooth:
         return solvers.CCCP()
     decoded = "smooth" not in properties and "difference" in properties
     return solvers.CCCP() if decoded and objective.plus.approximate else solvers.LBFGS()
 
 
-def named_solver(solver: Any, objective: Objective) -> BaseSolver:
-    """Return the solver of a name or a copy of a given one."""
-    (options("auto", *SOLVERS) | SOLVER).check(solver, "solver")
-    if not isinstance(solver, str):
-        return copied(solver)
-    return choose_solver(objective) if solver == "auto" else getattr(solvers, SOLVERS[solver])()
-
-
-def select_solver(
-    solver: Any, objective: Objective, restarts: int | None = None, cache_mb: float | None = None, **limits: Any
-) -> BaseSolver:
+def select_solver(solver: Any, objective: Objective, restarts: int | None = None, **limits: Any) -> BaseSolver:
     """Return the solver for an objective, with its parameters.
 
     Parameters
@@ -67,12 +64,14 @@ def select_solver(
         The objective.
     restarts : int, optional
         Number of starts. A convex objective needs one only.
-    cache_mb : float, optional
-        Memory for planes.
     limits
-        `tol`, `max_iter` and `max_seconds`; None keeps the solver's own.
+        `tol`, `max_iter`, `max_seconds` and `cache_mb`; None keeps the solver's own.
     """
-    found = named_solver(solver, objective)
+    CHOICES.check(solver, "solver")
+    if not isinstance(solver, str):
+        found = copied(solver)
+    else:
+        found = choose_solver(objective) if solver == "auto" else getattr(solvers, SOLVERS[solver])()
     if {"convex", "difference"} & objective.properties == {"difference"}:
         beyond = "convex" in found.needs or (isinstance(found, solvers.LBFGS) and not objective.minus.smooth)
         found = solvers.CCCP(found) if beyond else found
@@ -81,5 +80,7 @@ def select_solver(
             raise InputError("solver", solver, expected, "CCCP needs the regularizer ½‖w‖².")
     if restarts is not None and "convex" not in objective.properties:
         found.set_restarts(restarts)
-    found.set_params(**{name: value for name, value in limits.items() if value is not None})
-    return bounded(found, cache_mb)
+    for name, value in limits.items():
+        if value is not None:
+            setattr(found, name, value)
+    return found

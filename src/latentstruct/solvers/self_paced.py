@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.objective import Objective
 from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import Iteration, Result
@@ -14,7 +14,6 @@ from latentstruct.core.types import Vector
 from latentstruct.core.validation import instance, integer, real
 from latentstruct.persistence.state_trees import Numbers, Tree
 from latentstruct.solvers.base import LAST, BaseSolver, solving
-from latentstruct.solvers.caches import bounded
 from latentstruct.solvers.cccp import CCCP
 from latentstruct.solvers.outer_loop import OuterLoop
 from latentstruct.solvers.starts import OneStart
@@ -82,7 +81,7 @@ class SelfPaced(BaseSolver):
 
     def _cccp(self) -> CCCP:
         cccp = CCCP() if self.inner is None else clone(self.inner)
-        return bounded(cccp, self.cache_mb).set_params(tol=self.tol, max_seconds=self.max_seconds)
+        return cccp.set_params(tol=self.tol, max_seconds=self.max_seconds, cache_mb=self.cache_mb or cccp.cache_mb)
 
     @property
     def n_starts(self) -> int:
@@ -135,9 +134,9 @@ class _Pacing(OuterLoop[Objective]):
         super()._restore(tree)
         begun = self.phase != LOOSE
         if self.phase not in PHASES or len(self.losses) != begun * self.objective.n_examples:
-            raise ValueError(f"the phase is {show(self.phase)}, with {len(self.losses)} losses")
+            raise ValueError(f"the phase is {repr_short(self.phase)}, with {len(self.losses)} losses")
         if begun != (self.reached_at is not None):
-            raise ValueError(f"the phase is {show(self.phase)}, but there are no weights")
+            raise ValueError(f"the phase is {repr_short(self.phase)}, but there are no weights")
 
     def _problem(self) -> Objective:
         return self.objective

@@ -10,7 +10,6 @@ import numpy as np
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.protocols import Batch, LatentTask, Oracle, Temperature
 from latentstruct.core.types import Vector
-from latentstruct.core.validation import integer, options
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes, checked_planes
 from latentstruct.solvers.lbfgs import LBFGS
@@ -48,8 +47,6 @@ class LatentStarts:
     weights: Vector | None = None
 
     def __post_init__(self) -> None:
-        options(*INITS).check(self.init, "init")
-        (integer(0) | None).check(self.seed, "random_state")
         if self.H is not None:
             require_one_latent_each(self.batch, self.H)
 

@@ -11,7 +11,7 @@ from latentstruct.core.lazy import issparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
-from latentstruct.core.protocols import B, Batch, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import B, Batch, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import (
     Constraint,
@@ -98,7 +98,7 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 
 
 OPTIONAL = {
-    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores")},
+    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores", "topk", "sample")},
     "storable": "unpack",
     "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
@@ -152,6 +152,8 @@ class BaseTask(Parametrized, Generic[B]):
     marginals: Any = _missing("marginals")
     pair_marginals: Any = _missing("pair_marginals")
     confidence: Any = _missing("confidence")
+    topk: Any = _missing("topk")
+    sample: Any = _missing("sample")
     complete: Any = _missing("complete")
     completion_planes: Any = _missing("completion_planes")
     renyi_pool: Any = _missing("renyi_pool")
@@ -180,6 +182,10 @@ class BaseTask(Parametrized, Generic[B]):
         """Look at the training data; raise InputError if it cannot be used."""
         self.learn_blocks([(X, Y)])
 
+    def comparable_C(self, Y: Any) -> float:
+        """Return the C for outputs Y that is comparable to C = 1 of a conventional SVM."""
+        return 1.0
+
     def prepare(self, X: Any, Y: Any = None) -> B:
         """Validate examples and lay them out in flat arrays."""
         raise TypeError(f"{type(self).__name__} does not define prepare()")
@@ -189,21 +195,9 @@ class BaseTask(Parametrized, Generic[B]):
         """Whether losses and scores are taken from `scores` instead of predictions, as for rankings."""
         return False
 
-    def work(self, batch: B, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,).
-
-        By this alone a batch is split among threads. 0, as here, means that threads cannot share the examples because
-        they hold the interpreter lock, as Python functions do.
-        """
-        return np.zeros(batch.n_examples)
-
-    def chunked(self, batch: B, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work by `Query.chunks`; else threads call it with a few examples."""
-        return False
-
-    def overhead(self, batch: B) -> float:
-        """Return about how many nanoseconds `pool_batch` takes however few examples there are."""
-        return 0.0
+    def cost(self, batch: B, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost of `pool_batch`; by default threads cannot share examples."""
+        return Cost(np.zeros(batch.n_examples))
 
     def pool_batch(self, batch: B, query: Query) -> Pooled:
         """Pool the outputs and latents of the examples of a query."""

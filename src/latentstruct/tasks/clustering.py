@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latentstruct._native import clustering as kernels
 from latentstruct._native.pairs import distinct_rows
 from latentstruct.core.pooling import latent_planes
-from latentstruct.core.protocols import MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import MODES, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import check_length, check_parameters, real
 from latentstruct.exceptions import Description, InputError
@@ -144,14 +144,10 @@ class PairTask(RowTask):
             check_length(clusters, n_items, f"Y[{t}]", "labels")
         return np.concatenate(numbered)
 
-    def work(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each document takes, shape (n,)."""
-        return self.nanoseconds * np.diff(batch.pairs)
-
-    def overhead(self, batch: PairBatch) -> float:
-        """Return about how many nanoseconds the scores of all distinct rows take, where they are few."""
+    def cost(self, batch: PairBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per document; distinct rows are scored first where they are few."""
         few = 2 * batch.inputs.shape[0] <= batch.pairs[-1]
-        return float(batch.inputs.compressed[0][-1]) if few else 0.0
+        return Cost(self.nanoseconds * np.diff(batch.pairs), float(batch.inputs.compressed[0][-1]) if few else 0.0)
 
 
 def merge_rows(inputs: InputRows) -> tuple[InputRows, NDArray[np.int32]]:

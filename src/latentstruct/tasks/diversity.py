@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentstruct._native import diversity as kernels
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import issparse, sparse
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import (
     boolean,
@@ -364,10 +364,10 @@ class DiverseSubset(BaseTask):
         found = query.weights @ slopes if query.weights is not None else Slopes.from_matrix(slopes)
         return Pooled(losses + slopes @ query.w, found, losses, exact=proven), chosen
 
-    def work(self, batch: DiverseBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each query takes, shape (n,); to search for the best may take longer."""
+    def cost(self, batch: DiverseBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per query; to search for the best may take longer."""
         covers = np.diff(batch.coverage.covers_at[batch.coverage.documents])
-        return 5.0 * covers if mode == "clamped" else 10.0 * self.k * covers
+        return Cost(5.0 * covers if mode == "clamped" else 10.0 * self.k * covers)
 
     def decode(self, batch: DiverseBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the chosen documents of each query, best first."""

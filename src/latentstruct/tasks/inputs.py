@@ -197,7 +197,7 @@ class InputRows:
         if self.n_labels == 1:
             rows_dot(self.rows, selected, weights[:, 0], out[:, 0])
         else:
-            rows_times_weights(*self.compressed, selected, weights, out)
+            rows_times_weights(self.compressed, selected, weights, out)
         return out
 
     def transposed_times(
@@ -209,7 +209,7 @@ class InputRows:
             np.matmul(matrix.T, coefficients, out=out)
         else:
             selected = np.arange(self.shape[0]) if selected is None else selected
-            add_rows_transposed(*self.compressed, selected, coefficients, out)
+            add_rows_transposed(self.compressed, selected, coefficients, out)
 
     @cached_property
     def product_time(self) -> float:

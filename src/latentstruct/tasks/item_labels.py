@@ -15,7 +15,7 @@ from latentstruct.core.validation import check_length
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
-from latentstruct.tasks.labels import LabelSet, as_list
+from latentstruct.tasks.labels import LabelSet, as_list, costs_with
 from latentstruct.tasks.row_parts import require_latents
 
 
@@ -42,13 +42,21 @@ def flat_labels(Y: Any, offsets: Indices, name: str, item: str) -> list[Any]:
     return list(concatenate.from_iterable(lists))
 
 
-def known_accuracy(truth: Indices, predicted: Indices, offsets: Indices, sample_weight: Vector | None) -> float:
-    """Return the share of items with the right label among those whose label is known."""
-    known = truth != UNKNOWN
+def known_accuracy(
+    truth: Indices,
+    predicted: Indices,
+    offsets: Indices,
+    sample_weight: Vector | None,
+    partial: NDArray[np.float64],
+) -> float:
+    """Return the share of items with a correct or allowed label among those with any information about it."""
+    known, right = truth != UNKNOWN, truth == predicted
+    partly = np.flatnonzero(truth < UNKNOWN)
+    right[partly] |= np.isfinite(partial[truth[partly] + 1, np.maximum(predicted[partly], 0)])
     if not known.any():
         raise InputError("Y_true", Description("unknown labels only"), "at least one known label")
     weights = None if sample_weight is None else np.repeat(sample_weight, np.diff(offsets))[known]
-    return float(np.average((truth == predicted)[known], weights=weights))
+    return float(np.average(right[known], weights=weights))
 
 
 class ItemBatch(Batch, Protocol):
@@ -90,7 +98,7 @@ class ItemLabels(BaseTask[I]):
 
     def _set_costs(self, labels: LabelSet, costs: Any) -> None:
         self.costs_ = labels.costs(costs)
-        self.costs_or_nothing_ = np.vstack([self.costs_, np.zeros(len(labels))])
+        self.costs_or_nothing_ = costs_with(self.costs_, np.empty((0, len(labels))))
 
     # What subclasses define: numbers of the labels of all items (−1 where unknown), states of given labelings,
     # labelings of states, and the features of one labeling per example.
@@ -99,26 +107,42 @@ class ItemLabels(BaseTask[I]):
     _labelings: Callable[[Any, Indices], list[NDArray]]
     _labeling_slopes: Callable[[Any, Indices], Slopes]
 
+    def _partial_numbers(self, named: dict[str, Any], offsets: Indices) -> tuple[list[Indices], NDArray[np.float64]]:
+        """Return the numbers of the labels of arguments by their names, and the table of partly known labels."""
+        return [self._label_numbers(Y, offsets, name) for name, Y in named.items()], np.empty((0, len(self.costs_)))
+
+    def _allowed_states(self, batch: I, states: Indices, rng: np.random.Generator) -> Indices:
+        """Return states, those that partly known labels do not allow drawn uniformly from the allowed ones."""
+        return states
+
+    def _evidence(self, batch: I, states: Indices) -> Vector:
+        """Return what partly known labels add to the score of the state of each item, −inf if it is not allowed."""
+        return np.zeros(len(states))
+
     def completion_planes(self, batch: I, latents: Sequence[Any]) -> Planes:
         """Return the features of whole labelings, which must agree with the known labels, as planes."""
         require_latents(batch, latents)
         states, truth = self._latent_states(batch, latents, "latents"), batch.truth
         assert truth is not None
-        for i in np.flatnonzero((states == UNKNOWN) | ((truth != UNKNOWN) & (states != truth)))[:1]:
+        evidence = self._evidence(batch, states)
+        for i in np.flatnonzero((states < 0) | ((truth >= 0) & (states != truth)) | (evidence == -np.inf))[:1]:
             k, at = locate(batch.offsets, i)
-            wanted = "one of the labels"
-            if truth[i] != UNKNOWN:
-                known = self._labelings(batch, np.where(truth == UNKNOWN, 0, truth))[k].tolist()[at]
+            wanted = "one of the labels" if truth[i] == UNKNOWN else "one of the labels that its true label allows"
+            if truth[i] >= 0:
+                known = self._labelings(batch, np.maximum(truth, 0))[k].tolist()[at]
                 wanted = f"the known label {known!r}"
             raise InputError(f"latents[{k}][{at}]", as_list(latents[k])[at], wanted)
-        return latent_planes(self, self._labeling_slopes(batch, states))
+        planes = latent_planes(self, self._labeling_slopes(batch, states))
+        planes.offsets = np.add.reduceat(np.append(evidence, 0.0), batch.offsets[:-1]) * (np.diff(batch.offsets) > 0)
+        return planes
 
     def random_latents(self, batch: I, rng: np.random.Generator) -> list[NDArray]:
         """Return the known labels with all other states drawn uniformly, one labeling per example."""
         require_labels(batch, "clamped")
         assert batch.truth is not None
         drawn = rng.integers(0, batch.cards, len(batch.truth))
-        return self._labelings(batch, np.where(batch.truth == UNKNOWN, drawn, batch.truth))
+        states = np.where(batch.truth < 0, drawn, batch.truth)
+        return self._labelings(batch, self._allowed_states(batch, states, rng))
 
     def initial_latents(self, batch: I, rng: np.random.Generator, attempt: int) -> list[NDArray]:
         """Return the completions at weights that follow from the known labels.
@@ -137,26 +161,28 @@ class ItemLabels(BaseTask[I]):
 
         Items whose label is unknown cost nothing, and neither do latents.
         """
-        truth, predicted, offsets = self._aligned(Y_true, Y_pred)
+        truth, predicted, offsets, partial = self._aligned(Y_true, Y_pred)
         examples = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        costs = self.costs_or_nothing_[truth, predicted]
+        # What is not predicted agrees with the truth.
+        costs = np.where(predicted < 0, 0.0, costs_with(self.costs_, partial)[truth, np.maximum(predicted, 0)])
         return np.bincount(examples, costs, len(offsets) - 1).astype(np.float64, copy=False)
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
-        """Return the share of items with the right label among those whose label is known."""
-        return known_accuracy(*self._aligned(Y_true, Y_pred), sample_weight)
+        """Return the share of items with a correct or allowed label among those with any information about it."""
+        truth, predicted, offsets, partial = self._aligned(Y_true, Y_pred)
+        return known_accuracy(truth, predicted, offsets, sample_weight, partial)
 
-    def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Indices, Indices, Indices]:
-        """Return the numbers of true and predicted labels, and the offsets of the examples."""
+    def _aligned(self, Y_true: Any, Y_pred: Any) -> tuple[Indices, Indices, Indices, NDArray[np.float64]]:
+        """Return the numbers of true and predicted labels, the offsets of the examples, and partly known labels."""
         check_examples(Y_pred, Y_true)
         offsets = offsets_from_lengths(len(y) for y in Y_pred)
-        truth = self._label_numbers(Y_true, offsets, "Y_true")
-        predicted = self._label_numbers(Y_pred, offsets, "Y_pred")
+        (truth, predicted), partial = self._partial_numbers({"Y_true": Y_true, "Y_pred": Y_pred}, offsets)
         self._require_predictions(truth, predicted, offsets)
-        return truth, predicted, offsets
+        return truth, predicted, offsets, partial
 
     def _require_predictions(self, truth: Indices, predicted: Indices, offsets: Indices) -> None:
         """Raise if there is no prediction for an item whose true label is known."""
-        for i in np.flatnonzero((predicted == UNKNOWN) & (truth != UNKNOWN))[:1]:
+        for i in np.flatnonzero((predicted < 0) & (truth != UNKNOWN) & (predicted != truth))[:1]:
             k, at = locate(offsets, i)
-            raise InputError(f"Y_pred[{k}][{at}]", Description("-1 (unknown)"), "a label where the true label is known")
+            got = Description("-1 (unknown)" if predicted[i] == UNKNOWN else "several labels")
+            raise InputError(f"Y_pred[{k}][{at}]", got, "a label where the true label is known")

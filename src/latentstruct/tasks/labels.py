@@ -1,14 +1,17 @@
 """Label sets: any hashable labels as the numbers 0 … S−1, and the costs of confusing them."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require_label_pairs
-from latentstruct.core.types import Indices, locate
+from latentstruct.core.types import Indices, Vector, locate
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import check_shape, check_unmasked, is_ordered, numbers_of
 from latentstruct.exceptions import Description, InputError
@@ -91,7 +94,7 @@ class LabelSet:
         try:
             return self.index[label]
         except KeyError:
-            shown = ", ".join(show(known) for known in self.labels[:10])
+            shown = ", ".join(repr_short(known) for known in self.labels[:10])
             more = f", … ({len(self)} in total)" if len(self) > 10 else ""
             raise InputError(
                 "label",
@@ -110,8 +113,13 @@ class LabelSet:
         except (KeyError, TypeError):
             return np.array([self.number(label) for label in plain], dtype=np.int64)
 
-    def encode_items(self, flat: Sequence[Any], offsets: Indices, name: str) -> NDArray[np.int64]:
-        """Return the numbers of the labels of all items of examples, −1 where unknown; errors name the item."""
+    def encode_items(
+        self, flat: Sequence[Any], offsets: Indices, name: str, partial: "PartialLabels | None" = None
+    ) -> NDArray[np.int64]:
+        """Return the numbers of the labels of all items of examples, −1 where unknown; errors name the item.
+
+        Sets of labels and soft labels are accepted where `partial` is given, which numbers them.
+        """
         known = {**self.index, UNKNOWN: UNKNOWN}
         try:
             return np.fromiter((known[label] for label in flat), dtype=np.int64, count=len(flat))
@@ -119,7 +127,10 @@ class LabelSet:
             numbers = np.full(len(flat), UNKNOWN)
         for i, label in enumerate(flat):
             try:
-                numbers[i] = UNKNOWN if is_unknown(label) else self.number(label)
+                if partial is not None and is_partial(label):
+                    numbers[i] = partial.number(label)
+                else:
+                    numbers[i] = UNKNOWN if is_unknown(label) else self.number(label)
             except InputError as error:
                 k, at = locate(offsets, i)
                 raise InputError(f"{name}[{k}][{at}]", error.got, error.expected, error.hint) from None
@@ -142,10 +153,84 @@ class LabelSet:
         matrix = numbers_of(costs, "costs", "real numbers, one row and column per label").copy()
         if missed:
             matrix = np.where(np.eye(n, dtype=bool), 0.0, matrix.reshape(n, -1))
-        order = f"The labels are {show(self.labels[:10])}."
+        order = f"The labels are {repr_short(self.labels[:10])}."
         check_shape(matrix, (n, n), "costs", "one row per true and one column per predicted label", order)
-        require_costs(matrix, "costs", lambda i, j: f"for the labels {show(self.labels[i])} and {show(self.labels[j])}")
+        require_costs(
+            matrix,
+            "costs",
+            lambda i, j: f"for the labels {repr_short(self.labels[i])} and {repr_short(self.labels[j])}",
+        )
         return matrix
+
+
+def is_partial(label: Any) -> bool:
+    """Return whether a label of an item is a set of labels or a soft label, a mapping from labels to weights."""
+    return isinstance(label, Set | Mapping)
+
+
+def single_labels(seen: Iterable[Any]) -> Iterator[Any]:
+    """Yield labels, those in sets and soft labels one by one, and the marker of unknown ones before these.
+
+    Repeated labels are yielded once if all are hashable.
+    """
+    labels = list(seen)
+    with suppress(TypeError):
+        labels = list(dict.fromkeys(labels))
+    for label in labels:
+        if is_partial(label):
+            yield UNKNOWN
+            yield from label
+        else:
+            yield label
+
+
+def costs_with(costs: NDArray[np.float64], partial: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the costs of labels, of the rows of `partial`, and of unknown labels: (S + P + 1, S).
+
+    A partly known label costs as much as the cheapest of those it allows; an unknown one costs nothing. Negative
+    numbers of labels count from the last row.
+    """
+    least = [costs[np.isfinite(row)].min(axis=0) for row in partial]
+    return np.vstack([costs, *least, np.zeros(len(costs))])
+
+
+class PartialLabels:
+    """Distinct sets of labels and soft labels of items, with the numbers −2, −3, …
+
+    A soft label allows the labels with a positive weight.
+    """
+
+    def __init__(self, labels: LabelSet) -> None:
+        self.labels = labels
+        self._rows: dict[bytes, tuple[int, Vector]] = {}
+
+    def number(self, label: Any) -> int:
+        """Return the number of a set or of a soft label."""
+        weights = label if isinstance(label, Mapping) else dict.fromkeys(label, 1.0)
+        row = np.zeros(len(self.labels))
+        for one, weight in weights.items():
+            if isinstance(weight, bool) or not isinstance(weight, Real) or not 0.0 <= float(weight) < math.inf:
+                raise InputError("label", label, "soft labels with finite weights ≥ 0")
+            row[self.labels.number(one)] = weight
+        if not row.any():
+            raise InputError("label", label, "a set of at least one label, or a soft label with a positive weight")
+        if isinstance(label, Mapping):
+            row /= row.sum()
+        return self._rows.setdefault(row.tobytes(), (UNKNOWN - 1 - len(self._rows), row))[0]
+
+    def table(self) -> NDArray[np.float64]:
+        """Return the logarithms of the weights, −inf for labels that are not allowed; the last row is number −2."""
+        rows = [row for _, row in reversed(self._rows.values())]
+        with np.errstate(divide="ignore"):
+            return np.log(np.array(rows).reshape(len(rows), len(self.labels)))
+
+
+def partial_label(row: NDArray[np.float64], labels: Sequence[Any]) -> Any:
+    """Return the set or the soft label of a row of the table of `PartialLabels`."""
+    allowed = np.flatnonzero(np.isfinite(row)).tolist()
+    if not row[allowed].any():
+        return {labels[number] for number in allowed}
+    return {labels[number]: math.exp(row[number]) for number in allowed}
 
 
 def require_costs(matrix: NDArray[np.float64], name: str, place: Callable[[int, int], str]) -> None:

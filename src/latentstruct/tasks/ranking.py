@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentstruct._native.measures import select_first, violated_pairs
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.pooling import latent_planes
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
 from latentstruct.core.validation import boolean, check_parameters, finite_of, integer, numbers_of
 from latentstruct.exceptions import Description, InputError
@@ -82,9 +82,9 @@ def check_both(Y_true: Any, Y_pred: Any) -> tuple[list[Vector], list[Vector]]:
 class QueryTask(RowTask):
     """What tasks over queries share: documents with features, grades, scores w·x_j."""
 
-    def work(self, batch: QueryBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each query takes, shape (n,)."""
-        return (50.0 + batch.inputs.product_time) * np.diff(batch.offsets)
+    def cost(self, batch: QueryBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per query."""
+        return Cost((50.0 + batch.inputs.product_time) * np.diff(batch.offsets))
 
     def _learn_outputs(self, Y: Any) -> list[Vector]:
         return check_grades(Y)

@@ -119,16 +119,17 @@ def problem_of(task: Task, X: Any, Y: Any, weights: Vector, temperature: Tempera
     return build_objective(task, task.prepare(X, Y), weights[: len(Y)], temperature, margin)
 
 
+@dataclass
 class _TotalOnly(BaseOracle):
     """An oracle without planes of single examples."""
 
+    oracle: Oracle
     separable = False
     divisible = False
 
-    def __init__(self, oracle: Oracle) -> None:
-        self.n_examples, self.n_features = oracle.n_examples, oracle.n_features
-        self.weights, self.smooth = oracle.weights, oracle.smooth
-        self.oracle = oracle
+    def __post_init__(self) -> None:
+        self.n_examples, self.n_features = self.oracle.n_examples, self.oracle.n_features
+        self.weights, self.smooth = self.oracle.weights, self.oracle.smooth
 
     def _total(self, w: Vector, rows: Indices | None) -> Plane:
         return self.oracle.total(w)
@@ -210,7 +211,7 @@ class SolverCheck:
         if result.reason not in REASONS:
             self._fail(f"the reason is {result.reason!r}", f"Result.reason, one of {', '.join(REASONS)}")
         if not result.oracle_calls > 0:
-            self._fail(f"oracle_calls is {result.oracle_calls}", "objective.counted() counts them")
+            self._fail(f"oracle_calls is {result.oracle_calls}", "objective.plus.tally counts them")
         self._check_bound(result, value)
         self._check_history(result)
 

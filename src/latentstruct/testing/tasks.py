@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.parameters import clone
 from latentstruct.core.pooling import as_planes
 from latentstruct.core.protocols import Mode, Pooled, Query, Task, Temperature
@@ -519,7 +519,7 @@ class TaskCheck:
                 fail(
                     self.task,
                     f"the augmented mode uses the loss {planes.offsets[i]:.10g} for the output "
-                    f"{show(decoded[i].y)} of example {i}, but loss() is {losses[i]:.10g} (point {k})",
+                    f"{repr_short(decoded[i].y)} of example {i}, but loss() is {losses[i]:.10g} (point {k})",
                     "output_loss() and the loss in the search (part_losses() of a PartsTask): sign, normalization "
                     "and the order of arguments; counts() and output() must be inverse to each other",
                 )
@@ -573,7 +573,7 @@ class TaskCheck:
             if not self.task.latent and isinstance(found.y, tuple) and len(found.y) == 2 and not isinstance(y, tuple):
                 fail(
                     self.task,
-                    f"decode() returned the pair {show(found.y)} for example {i}, whose output is {show(y)}",
+                    f"decode() returned the pair {repr_short(found.y)} for example {i}, which has {repr_short(y)}",
                     "the search must return y alone, or pairs (y, h) if latent is True",
                 )
 
@@ -611,7 +611,8 @@ class TaskCheck:
     def _check_completions(self) -> None:
         """Compare the planes of single completions with the clamped side."""
         for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
-            best = self.task.completion_planes(self.batch, self.task.complete(self.batch, w)).dot(w)
+            planes = self.task.completion_planes(self.batch, self.task.complete(self.batch, w))
+            best = planes.dot(w) + planes.offsets
             i = first_beyond(np.abs(best - clamped.values), rounding(clamped.values))
             if i is not None and clamped.all_exact:
                 fail(
@@ -625,10 +626,8 @@ class TaskCheck:
         }
         for name, rule in rules.items():
             planes = self.task.completion_planes(self.batch, rule())
-            if planes.offsets.any():
-                fail(self.task, f"planes of {name}() have offsets other than 0", "completion_planes()")
             for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
-                i = first_beyond(planes.dot(w) - clamped.values, rounding(clamped.values))
+                i = first_beyond(planes.dot(w) + planes.offsets - clamped.values, rounding(clamped.values))
                 if i is not None and clamped.all_exact:
                     fail(
                         self.task,

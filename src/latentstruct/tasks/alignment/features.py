@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.sequences import Matches, SequenceTracks
 from latentstruct.exceptions import Description, InputError
@@ -146,8 +146,8 @@ def encode_letters(text: str, alphabet: str, name: str, hint: str | None = None)
     places = {letter: place for place, letter in enumerate(alphabet)}
     codes = np.array([places.get(letter, -1) for letter in text], dtype=np.int64)
     for i in np.flatnonzero(codes < 0)[:1]:
-        got = Description(f"{show(text[i])} at position {i}")
-        raise InputError(name, got, f"a string of the letters {show(alphabet)}", hint)
+        got = Description(f"{repr_short(text[i])} at position {i}")
+        raise InputError(name, got, f"a string of the letters {repr_short(alphabet)}", hint)
     return codes
 
 

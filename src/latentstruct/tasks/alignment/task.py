@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native import alignment as kernels
 from latentstruct.core.pooling import pool_known
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import Constraint, boolean, check_parameters, finite_of, integer, options, real
 from latentstruct.data.sequences import AMINO_ACIDS, Matches, check_matches, check_pairs, count_hits, upper_letters
@@ -309,15 +309,12 @@ class Alignment(BaseTask):
         losses = (gains > 0) - hits * gains * temperature
         return Pooled(temperature * values + (gains > 0), slopes, losses, soft=True)
 
-    def work(self, batch: AlignmentBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each pair takes, shape (n,)."""
+    def cost(self, batch: AlignmentBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per pair."""
+        tables = 5.0 * float(self.features_.numbering.cells[-1])
         if mode == "clamped" and not self.latent:
-            return np.full(batch.n_examples, 100.0)
-        return batch.heights * batch.widths * (6.0 if temperature.output == 0 else 10.0)
-
-    def overhead(self, batch: AlignmentBatch) -> float:
-        """Return about how many nanoseconds the tables of scores take."""
-        return 5.0 * float(self.features_.numbering.cells[-1])
+            return Cost(np.full(batch.n_examples, 100.0), tables)
+        return Cost(batch.heights * batch.widths * (6.0 if temperature.output == 0 else 10.0), tables)
 
     def decode(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best alignment of each pair: matches (m, 2)."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from latentstruct._native.chain import pool_labelings
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions
-from latentstruct.core.unknown import UNKNOWN
 from latentstruct.inference.elimination import Elimination
 from latentstruct.inference.forests import GraphForests
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.inputs import InputRows
+from latentstruct.tasks.labels import costs_with
 
 # exp(−600) is the smallest share a linear-domain message may lose without reaching denormal numbers.
 LINEAR_DOMAIN_SPREAD = 600.0
@@ -38,32 +38,36 @@ class Blocks(NamedTuple):
 class LabelScores(NamedTuple):
     """What is added to products of inputs and weights, whatever the inputs are.
 
-    `bias`, `start` and `end` are (S,), or empty if there is no such block. In the mode AUGMENTED costs[label, y] is
-    added to the score of y, in the mode CLAMPED all y but the label are forbidden; a label of −1 adds and forbids
-    nothing.
+    `bias`, `start` and `end` are (S,), or empty if there is no such block. terms[label, y] is added to the score of y:
+    the costs, or what the label allows, 0 or −inf; (S + P + 1, S), or (0, S) if nothing is added. Negative labels count
+    from the last row; −1 adds nothing.
     """
 
     bias: Vector
     start: Vector
     end: Vector
-    costs: NDArray[np.float64]
-    mode: int
+    terms: NDArray[np.float64]
 
 
 @dataclass
 class ChainBatch:
-    """All tokens of all sequences, flat: inputs (N, d), offsets (n + 1,), label numbers (N,), −1 where unknown."""
+    """All tokens of all sequences, flat: inputs (N, d), offsets (n + 1,), label numbers (N,), −1 where unknown.
+
+    `partial` (P, S) is the table of sets of labels and of soft labels; label −2 is its last row.
+    """
 
     inputs: InputRows
     offsets: Indices
     truth: NDArray[np.int64] | None
+    partial: NDArray[np.float64]
     known_slopes: Slopes | None = None  # features of the true labels
     by_costs: dict[bytes, GraphForests | None] = field(default_factory=dict)  # all labelings, once they are needed
+    cost_tables: dict[bytes, NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.n_examples, self.cards = len(self.offsets) - 1, self.inputs.n_labels
         self.labeled = self.truth is not None
-        self.half_labeled = self.truth is not None and bool((self.truth == UNKNOWN).any())
+        self.half_labeled = self.truth is not None and bool((self.truth < 0).any())
 
     @cached_property
     def table(self) -> NDArray[np.float64]:
@@ -82,13 +86,26 @@ class ChainBatch:
     @cached_property
     def elimination(self) -> Elimination:
         """Elimination of the unknown tokens of a labeled batch, then of the others."""
-        return Elimination(self.structure, self.known(None) == UNKNOWN, max_entries=self.cards**3)
+        return Elimination(self.structure, self.known(None) < 0, max_entries=self.cards**3)
+
+    @cached_property
+    def allowed(self) -> NDArray[np.float64]:
+        """What each label number adds to the scores of labels that agree with it: (S + P + 1, S), −inf for others."""
+        with np.errstate(divide="ignore"):
+            return np.vstack([np.log(np.eye(self.cards)), self.partial, np.zeros(self.cards)])
+
+    def costs(self, costs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the costs of all label numbers of the batch; see `costs_with`."""
+        key = costs.tobytes()
+        if key not in self.cost_tables:
+            self.cost_tables[key] = costs_with(costs, self.partial)
+        return self.cost_tables[key]
 
     def forests(self, costs: NDArray[np.float64]) -> GraphForests | None:
         """Return all labelings by their costs (true, predicted), None if these have no common unit."""
         key = costs.tobytes()
         if key not in self.by_costs:
-            losses = costs[self.known(None)].ravel()
+            losses = self.costs(costs)[self.known(None)].ravel()
             self.by_costs[key] = GraphForests.of(self.structure, losses, max_entries=self.cards**2)
         return self.by_costs[key]
 

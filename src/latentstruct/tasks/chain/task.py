@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
+from latentstruct._native.chain_distributions import best_labelings, sample_labelings
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
-from latentstruct.core.protocols import HARD, MODES, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
@@ -24,6 +26,7 @@ from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
     BY_TOKEN,
+    LINEAR_DOMAIN_SPREAD,
     NO_LABELS,
     TOGETHER,
     Blocks,
@@ -33,11 +36,21 @@ from latentstruct.tasks.chain.batch import (
     Selection,
     pool,
 )
+from latentstruct.tasks.chain.rules import scores_of_rules
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
-from latentstruct.tasks.labels import COST_TABLES, LabelSet, distinct_labels
+from latentstruct.tasks.labels import (
+    COST_TABLES,
+    LabelSet,
+    PartialLabels,
+    distinct_labels,
+    partial_label,
+    single_labels,
+)
 from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.tasks.rows import check_rows
+
+Table = NDArray[np.float64]
 
 
 class Chain(ItemLabels[ChainBatch]):
@@ -54,6 +67,8 @@ class Chain(ItemLabels[ChainBatch]):
         Weights for the label of the first and of the last token.
     bias : bool, default=False
         A weight per label that does not depend on the input.
+    rules : None, {"BIO", "BIOES", "BILOU"} or TransitionRules, default=None
+        Which labels may follow each other, in training and prediction; see `tagging_rules`.
 
     Notes
     -----
@@ -65,6 +80,10 @@ class Chain(ItemLabels[ChainBatch]):
     becomes the string "-1" in an array of strings. If the training data have such tokens, `latent` is True: the output
     y_i is what is known, the latent h the labels of the unknown tokens. Their loss is 0; clamped inference pools the
     labelings that agree with y_i. Latents are whole labelings, and `decode` returns its labeling both as y and as h.
+
+    A set of labels in Y marks a token that has one of them, a dict from labels to weights a soft label. Both make the
+    token latent: labels outside the set, or without weight, are not allowed in clamped inference, and the logarithms of
+    the normalized weights are added to the scores of the others. The loss is that of the cheapest allowed label.
 
     Inference is exact at all temperatures. Where ε_y ≠ ε_h, unknown tokens are eliminated first at ε_h: a run of
     them between two known tokens becomes a matrix (S, S), at a cost of up to S³ per token, one at an end of the
@@ -88,7 +107,7 @@ class Chain(ItemLabels[ChainBatch]):
         soft=True,
         two_temperatures=True,
         threaded_decoding=True,
-        refit_parameters=("costs", "start", "end", "bias"),
+        refit_parameters=("costs", "start", "end", "bias", "rules"),
     )
     constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
 
@@ -99,9 +118,10 @@ class Chain(ItemLabels[ChainBatch]):
         start: bool = False,
         end: bool = False,
         bias: bool = False,
+        rules: Any = None,
     ) -> None:
         self.labels, self.costs = labels, costs
-        self.start, self.end, self.bias = start, end, bias
+        self.start, self.end, self.bias, self.rules = start, end, bias, rules
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels and the number of inputs."""
@@ -113,7 +133,7 @@ class Chain(ItemLabels[ChainBatch]):
         n_inputs = -1
         for X, Y in blocks:
             check_examples(X, Y)
-            seen.update(distinct_labels(concatenate.from_iterable(label_lists(Y, "Y", self.item))))
+            seen.update(distinct_labels(single_labels(concatenate.from_iterable(label_lists(Y, "Y", self.item)))))
             n_inputs = check_matrix(X[0], "X[0]").shape[1] if n_inputs < 0 else n_inputs
         if not seen:
             raise InputError("X", Description("empty sequences only"), "sequences with at least one token")
@@ -143,6 +163,7 @@ class Chain(ItemLabels[ChainBatch]):
         self._set_costs(labels, self.costs)
         self.transitions_at_ = n_inputs * n
         check_parameters(self)
+        self._allowed = None if self.rules is None else scores_of_rules(self.rules, labels.labels)
         wanted = self.start, self.end, self.bias
         ends = self.transitions_at_ + n * n + n * offsets_from_lengths(map(int, wanted))
         *starts, self.n_features = ends.tolist()
@@ -161,28 +182,49 @@ class Chain(ItemLabels[ChainBatch]):
         """Validate sequences and lay all tokens out in one matrix."""
         check_examples(X, Y)
         tokens, offsets = self._stack(X)
-        truth = None if Y is None else self._label_numbers(Y, offsets, "Y")
-        return ChainBatch(InputRows(tokens, len(self.labels_)), offsets, truth)
+        inputs = InputRows(tokens, len(self.labels_))
+        if Y is None:
+            return self._batch(inputs, offsets, None, None)
+        (truth,), partial = self._partial_numbers({"Y": Y}, offsets)
+        batch = self._batch(inputs, offsets, truth, partial)
+        self._check_rules(batch, Y)
+        return batch
+
+    def _check_rules(self, batch: ChainBatch, Y: Any) -> None:
+        """Raise if no labeling of a sequence agrees with both its known labels and the rules."""
+        if self._allowed is None:
+            return
+        values = self._best_of(batch, np.zeros((batch.offsets[-1], len(self.labels_))))[1]
+        for k in np.flatnonzero(values == -np.inf)[:1].tolist():
+            hint = f"Correct these labels, or change `rules`, now {repr_short(self.rules)}."
+            raise InputError(f"Y[{k}]", Y[k], "labels that the rules allow", hint)
+
+    def _batch(self, inputs: InputRows, offsets: Indices, truth: Indices | None, partial: Table | None) -> ChainBatch:
+        return ChainBatch(inputs, offsets, truth, np.empty((0, len(self.labels_))) if partial is None else partial)
 
     def pack(self, batch: ChainBatch) -> Arrays:
         """Return a batch as arrays that can be stored."""
-        known = {} if batch.truth is None else {"truth": batch.truth}
+        known = {} if batch.truth is None else {"truth": batch.truth, "partial": batch.partial}
         return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> ChainBatch:
         """Return the batch of stored arrays, which are checked and not copied."""
         found, n_labels = PackedArrays(arrays), len(self.labels_)
         inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
-        truth = None
+        truth = partial = None
         if "truth" in found:
-            truth = found.numbers("truth", UNKNOWN if self.latent else 0, n_labels, inputs.shape[0])
-        return ChainBatch(inputs, found.pointers("offsets", inputs.shape[0]), truth)
+            partial = found.take("partial", np.float64, 2)
+            if partial.shape[1] != n_labels or not (partial <= 0.0).all() or not np.isfinite(partial).any(axis=1).all():
+                raise found.error("partial", "other values", f"logarithms of weights of {n_labels} labels")
+            least = UNKNOWN - len(partial) if self.latent else 0
+            truth = found.numbers("truth", least, n_labels, inputs.shape[0])
+        return self._batch(inputs, found.pointers("offsets", inputs.shape[0]), truth, partial)
 
     def true_outputs(self, batch: ChainBatch) -> list[list[Any]]:
         """Return the labels that a batch was prepared with, a list for each sequence."""
         require_labels(batch, "clamped")
-        # The number −1 of unknown labels is the index of the last one.
-        labels = [*self.labels_.labels, UNKNOWN]
+        # Negative numbers count from the last one.
+        labels = [*self.labels_.labels, *(partial_label(row, self.labels_.labels) for row in batch.partial), UNKNOWN]
         flat = [labels[number] for number in batch.known(None).tolist()]
         return [flat[start:end] for start, end in pairwise(batch.offsets.tolist())]
 
@@ -210,6 +252,37 @@ class Chain(ItemLabels[ChainBatch]):
     def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
         return self.labels_.encode_items(flat_labels(Y, offsets, name, self.item), offsets, name)
 
+    def _partial_numbers(self, named: dict[str, Any], offsets: Indices) -> tuple[list[Indices], Table]:
+        partial, encode = PartialLabels(self.labels_), self.labels_.encode_items
+        flat = {name: flat_labels(Y, offsets, name, self.item) for name, Y in named.items()}
+        return [encode(labels, offsets, name, partial) for name, labels in flat.items()], partial.table()
+
+    def _allowed_states(self, batch: ChainBatch, states: Indices, rng: np.random.Generator) -> Indices:
+        if not np.isinf(self._evidence(batch, states)).any():
+            return states
+        return self._best_of(batch, rng.random((len(states), len(self.labels_))))[0]
+
+    def _evidence(self, batch: ChainBatch, states: Indices) -> Vector:
+        evidence = batch.allowed[batch.known(None), states]
+        if self._allowed is not None:
+            transitions, start, end = self._allowed
+            starts, ends = batch.offsets[:-1], batch.offsets[1:]
+            filled = starts < ends
+            steps = transitions[states[:-1], states[1:]]
+            steps[ends[filled][:-1] - 1] = 0.0
+            evidence[1:] += steps
+            evidence[starts[filled]] += start[states[starts[filled]]]
+            evidence[ends[filled] - 1] += end[states[ends[filled] - 1]]
+        return evidence
+
+    def _best_of(self, batch: ChainBatch, scores: Table) -> tuple[Indices, Vector]:
+        """Return the best labelings among those that agree with known labels and rules, and their scores."""
+        labels, values = np.empty(len(scores), dtype=np.int64), np.empty(batch.n_examples)
+        nothing = Query(np.zeros(self.n_features), "clamped")
+        kernels.add_label_scores(scores, batch.offsets, self._label_scores(batch, nothing), batch.known(None))
+        kernels.viterbi(scores, batch.offsets, self._transitions(nothing.w), labels, values)
+        return labels, values
+
     def _latent_states(self, batch: ChainBatch, latents: Sequence[Any], name: str) -> Indices:
         return self._label_numbers(latents, batch.offsets, name)
 
@@ -218,15 +291,27 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
         n = len(self.labels_)
-        return np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
+        found = np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
+        return found if self._allowed is None else found + self._allowed[0]
 
     def _input_weights(self, w: Vector) -> NDArray[np.float64]:
         return np.ascontiguousarray(w[: self.transitions_at_]).reshape(-1, len(self.labels_))
 
-    def _label_scores(self, query: Query) -> LabelScores:
+    def _terms(self, batch: ChainBatch, mode: Mode) -> Table:
+        """Return what the true label of a token adds to the scores of its labels; see `LabelScores`."""
+        if mode == "clamped":
+            return batch.allowed
+        return batch.costs(self.costs_) if mode == "augmented" else np.empty((0, len(self.labels_)))
+
+    def _label_scores(self, batch: ChainBatch, query: Query) -> LabelScores:
         n, w = len(self.labels_), np.ascontiguousarray(query.w)
         bias, start, end = [w[at : at + n] if at >= 0 else w[:0] for at in self._blocks[1:]]
-        return LabelScores(bias, start, end, self.costs_, MODES[query.mode])
+        if self._allowed is not None:
+            start, end = (
+                allowed + weights if len(weights) else allowed
+                for allowed, weights in zip(self._allowed[1:], (start, end), strict=True)
+            )
+        return LabelScores(bias, start, end, self._terms(batch, query.mode))
 
     def _select(self, batch: ChainBatch, query: Query) -> Selection:
         """Return the sequences of a query with their scores; in the table of the batch if only a sum is needed."""
@@ -240,7 +325,7 @@ class Chain(ItemLabels[ChainBatch]):
         if query.weights is not None and isinstance(span, slice):
             table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
         scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
-        kernels.add_label_scores(scores, offsets, self._label_scores(query), truth)
+        kernels.add_label_scores(scores, offsets, self._label_scores(batch, query), truth)
         return Selection(rows, tokens, offsets, truth, scores)
 
     def _labeling_memory(self, offsets: Indices) -> tuple[Indices, Atoms]:
@@ -297,12 +382,19 @@ class Chain(ItemLabels[ChainBatch]):
         if self._effective(batch, query.mode, query.temperature) == HARD:
             return self._pool_hard(batch, query)
         chosen, sums = self._pool_soft(batch, query, BY_SEQUENCE if query.weights is None else TOGETHER)
-        losses = np.zeros(len(chosen.rows))
-        if query.augmented:
-            kernels.expected_costs(sums.marginals, chosen.truth, chosen.offsets, self.costs_or_nothing_, losses)
+        losses = self._expected_terms(batch, query, chosen, sums)
         if query.weights is None:
             return Pooled(sums.values, self._expected_slopes(batch, chosen, sums), losses, soft=True)
         return Pooled(sums.values, self._pull_back(batch, chosen, sums), float(losses.sum()), soft=True)
+
+    def _expected_terms(self, batch: ChainBatch, query: Query, chosen: Selection, sums: ChainSums) -> Vector:
+        """Return the expected sum of `_terms` of each sequence, times its weight if marginals are."""
+        terms, losses = self._terms(batch, query.mode), np.zeros(len(chosen.rows))
+        if len(terms):
+            # Labels that are not allowed have no mass.
+            finite = np.where(np.isfinite(terms), terms, 0.0)
+            kernels.expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
+        return losses
 
     def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
         """Find the best labelings; threads share the sequences."""
@@ -313,7 +405,16 @@ class Chain(ItemLabels[ChainBatch]):
         found, weights = np.empty((2, len(rows))), self._input_weights(query.w)
         products = np.empty((offsets[-1] if inputs.dense else 0, len(self.labels_)))
         truth, transitions = NO_LABELS if batch.truth is None else batch.truth, self._transitions(query.w)
-        data = products, inputs.compressed, weights, offsets, tokens, truth, self._label_scores(query), transitions
+        data = (
+            products,
+            inputs.compressed,
+            weights,
+            offsets,
+            tokens,
+            truth,
+            self._label_scores(batch, query),
+            transitions,
+        )
 
         def label(first: int, last: int) -> None:
             if inputs.dense:
@@ -340,28 +441,22 @@ class Chain(ItemLabels[ChainBatch]):
         pairs = np.zeros((len(lengths), n, n))
         np.add.at(pairs, owner, found.tables.reshape(-1, n, n))
         sums = ChainSums(found.values, found.unary.reshape(-1, n), pairs)
-        losses = np.zeros(len(lengths))
-        if query.augmented:
-            kernels.expected_costs(sums.marginals, chosen.truth, chosen.offsets, self.costs_or_nothing_, losses)
+        losses = self._expected_terms(batch, query, chosen, sums)
         return Pooled(sums.values, self._expected_slopes(batch, chosen, sums), losses, soft=True, exact=False)
 
     def renyi_decode(self, batch: ChainBatch, w: Vector, order: float) -> list[Prediction]:
         """Return the best labeling of each sequence: all tokens are outputs, so that no latents are left."""
         return self.decode(batch, w, HARD)
 
-    def chunked(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether all labels are maximized over, which is split by `Query.chunks`."""
-        known = mode == "clamped" and not batch.half_labeled
-        return not known and self._effective(batch, mode, temperature) == HARD
-
-    def work(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each sequence takes, shape (n,)."""
-        n = len(self.labels_)
+    def cost(self, batch: ChainBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per sequence; maxima over all labels are split by `Query.chunks`."""
+        n, lengths = len(self.labels_), np.diff(batch.offsets)
         if mode == "clamped" and not batch.half_labeled:
-            return 20.0 * np.diff(batch.offsets)
+            return Cost(20.0 * lengths)
         products = n * batch.inputs.product_time
         hard = self._effective(batch, mode, temperature) == HARD
-        return (0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products) * np.diff(batch.offsets)
+        steps = 0.3 * n * n + products if hard else 0.5 * n * n + 10.0 * n + 2.0 * products
+        return Cost(steps * lengths, chunked=hard)
 
     def loss_levels(self, batch: ChainBatch, query: Query) -> LossLevels | None:
         """Return the best labelings of each loss, if costs are multiples of a unit."""
@@ -400,6 +495,32 @@ class Chain(ItemLabels[ChainBatch]):
             Prediction(labeling, labeling if self.latent else None, value)
             for labeling, value in zip(self._labelings(batch, labels), values.tolist(), strict=True)
         ]
+
+    def topk(self, batch: ChainBatch, w: Vector, k: int) -> list[list[Prediction]]:
+        """Return the k best labelings of each sequence, the best first; fewer if there are not as many."""
+        chosen = self._select(batch, Query(w, "free"))
+        labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
+        best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
+        rows = [self._labelings(batch, row) for row in labels]
+        return [
+            [
+                Prediction(labelings[i], labelings[i] if self.latent else None, value)
+                for labelings, value in zip(rows, values[:, i].tolist(), strict=True)
+                if value > -np.inf
+            ]
+            for i in range(batch.n_examples)
+        ]
+
+    def sample(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
+    ) -> list[list[NDArray]]:
+        """Return labelings of each sequence, drawn independently from P(y | x)."""
+        chosen = self._select(batch, Query(w, "free"))
+        drawn = rng.random((n_samples, len(chosen.scores)))
+        labels = np.empty(drawn.shape, dtype=np.int64)
+        problem = chosen.scores, chosen.offsets, self._transitions(w), temperature.output, LINEAR_DOMAIN_SPREAD
+        sample_labelings(*problem, drawn, labels)
+        return [list(one) for one in zip(*(self._labelings(batch, row) for row in labels), strict=True)]
 
     def complete(self, batch: ChainBatch, w: Vector) -> list[NDArray]:
         """Return the best labeling of each sequence among those that agree with its known labels."""

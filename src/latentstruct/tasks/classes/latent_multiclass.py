@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.candidates import pool_candidates, pool_renyi
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sklearn
 from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, pool_linear
-from latentstruct.core.protocols import HARD, Mode, Pooled, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
 from latentstruct.core.validation import array_of, check_parameters, integer, options
 from latentstruct.exceptions import Description, InputError
@@ -267,11 +267,11 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         truth = found.optional("truth", 0, len(self.labels_), len(sizes))
         return self._batch(inputs, sizes, self.shared_, truth, checked=True)
 
-    def work(self, batch: StateBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,)."""
+    def cost(self, batch: StateBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per example."""
         candidates = len(self.labels_) * batch.sizes.astype(np.float64)
         softness = 5.0 if temperature == Temperature() else 40.0
-        return candidates * (softness + batch.inputs.product_time)
+        return Cost(candidates * (softness + batch.inputs.product_time))
 
     def _parts(self, batch: StateBatch, rows: Indices | None = None) -> StateParts:
         return StateParts(self, batch, batch.cells.take(rows))
@@ -380,7 +380,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         absent = np.flatnonzero(self.table_ is not None and self.table_.vector_of[truth, states] == ABSENT)
         if len(absent):
             i = absent[0]
-            label = show(self.labels_.labels[truth[i]])
+            label = repr_short(self.labels_.labels[truth[i]])
             raise InputError(f"latents[{i}]", states[i], f"a state that class {label} has, see `vector_of_`")
         return states.astype(np.int64)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct._native.candidates import best_classes
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters
 from latentstruct.planes.plane import Atoms, Slopes
@@ -270,10 +270,10 @@ class Multiclass(ClassTask[MulticlassBatch]):
             best_classes(scores, np.zeros((1, scores.shape[1])), np.zeros_like(best), best, values, losses)
         return Pooled(values, parts.slopes(best, query), losses)
 
-    def work(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,)."""
+    def cost(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per example."""
         softness = 20.0 if temperature.output > 0 and mode != "clamped" else 5.0
-        return np.full(batch.n_examples, len(self.labels_) * (batch.inputs.product_time + softness))
+        return Cost(np.full(batch.n_examples, len(self.labels_) * (batch.inputs.product_time + softness)))
 
     def loss_levels(self, batch: MulticlassBatch, query: Query) -> LossLevels:
         """Return all classes."""

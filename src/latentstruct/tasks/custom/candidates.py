@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.candidates import pool_candidates, pool_renyi
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import is_ordered
 from latentstruct.exceptions import Description, InputError
@@ -249,10 +249,10 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         best, (_, best_groups) = highest(scores, groups)[1], highest(values, batch.examples)
         return self._listed_predictions(batch, values[best_groups], best[best_groups])
 
-    def work(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each example takes, shape (n,)."""
+    def cost(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per example."""
         softness = 10.0 if temperature == Temperature() else 40.0
-        return (softness + batch.inputs.product_time) * np.diff(batch.offsets)
+        return Cost((softness + batch.inputs.product_time) * np.diff(batch.offsets))
 
     def loss_levels(self, batch: CandidateBatch, query: Query) -> LossLevels:
         """Return all candidates."""
@@ -311,7 +311,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         """Return `pair_loss` of a known pair against others, or raise if it is no loss."""
         found = [self.pair_loss(x, y, h, *one) for one in zip(Y_hat, H_hat, strict=True)]
         shown = "{} for the output {} with the latent {} against {} with {}".format
-        return checked_losses(found, "pair_loss", lambda k: shown(i, *map(show, (y, h, Y_hat[k], H_hat[k]))))
+        return checked_losses(found, "pair_loss", lambda k: shown(i, *map(repr_short, (y, h, Y_hat[k], H_hat[k]))))
 
     def _tables(self, batch: CandidateBatch) -> list[NDArray[np.float64]]:
         if not batch.pair_tables:
@@ -325,7 +325,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         equal = table[np.arange(len(true)), true]
         if type(self).pair_loss is not CandidateTask.pair_loss and equal.any():
             wrong = int(np.flatnonzero(equal)[0])
-            pair = f"the output {show(y)} with the latent {show(latents[true[wrong]])}"
+            pair = f"the output {repr_short(y)} with the latent {repr_short(latents[true[wrong]])}"
             raise InputError(f"pair_loss of example {i}", equal[wrong], f"0 for equal pairs such as {pair}")
         return table
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from latentstruct._native.candidates import pool_candidates
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.levels import LossLevels, highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
 from latentstruct.core.protocols import HARD, Pooled, Prediction, Query, TaskTags, Temperature
@@ -267,7 +267,7 @@ class PartsTask(WrittenTask[PartsBatch]):
         if not outputs or len(distinct) < len(outputs):
             raise InputError(title, found, "a list of at least one output, without repetitions")
         if batch.Y is not None and batch.Y[i] not in distinct:
-            raise InputError(title, found, f"a list with the known output {show(batch.Y[i])}")
+            raise InputError(title, found, f"a list with the known output {repr_short(batch.Y[i])}")
         return outputs
 
     def _complete_each(

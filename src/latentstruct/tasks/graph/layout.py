@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
@@ -38,7 +38,7 @@ def in_order(names: Iterable[Any]) -> list[Any]:
 
 def shown(names: Sequence[Any]) -> str:
     """Return names as a list for a message, cut to a readable length."""
-    return f"[{', '.join(map(show, names[:MOST_SHOWN]))}{', …' if len(names) > MOST_SHOWN else ''}]"
+    return f"[{', '.join(map(repr_short, names[:MOST_SHOWN]))}{', …' if len(names) > MOST_SHOWN else ''}]"
 
 
 def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
@@ -270,7 +270,10 @@ class GraphLayout:
         states = self.state_of[kinds, found]
         for i in np.flatnonzero(states == OTHER_TYPE)[:1]:
             (k, node), labels = locate(nodes_at, i), self.label_sets[kinds[i]]
-            wanted, kind = "-1" if labels is None else f"one of {shown(labels.labels)}", show(self.node_types[kinds[i]])
+            wanted, kind = (
+                "-1" if labels is None else f"one of {shown(labels.labels)}",
+                repr_short(self.node_types[kinds[i]]),
+            )
             hidden = "hidden " if labels is None else ""
             raise InputError(f"{name}[{k}][{node}]", flat[i], f"{wanted} for nodes of the {hidden}type {kind}")
         return found, states
@@ -372,7 +375,7 @@ def hidden_states(hidden: Any, names: Sequence[TypeName]) -> dict[TypeName, int]
     for name, count in hidden.items():
         if name not in names:
             raise InputError("hidden", name, f"a mapping of the node types {shown(in_order(names))}")
-        integer(1, MOST_PAIRS).check(count, f"hidden[{show(name)}]")
+        integer(1, MOST_PAIRS).check(count, f"hidden[{repr_short(name)}]")
     return {name: int(count) for name, count in hidden.items()}
 
 
@@ -396,6 +399,6 @@ def _label_sets(observed: dict[int, dict[Any, None]], node_types: list[TypeName]
             if is_unknown(label) or _is_invalid(label):
                 raise InputError("labels", label, "labels without None, NaN and negative integers")
         if len(declared) == 0:
-            got = Description(f"none for the node type {show(node_types[p])}")
+            got = Description(f"none for the node type {repr_short(node_types[p])}")
             raise InputError("labels", got, "at least one label per output type")
     return sets

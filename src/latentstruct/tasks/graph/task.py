@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, require_labels
-from latentstruct.core.protocols import LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, members, split
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import boolean, check_parameters, integer, options, real
@@ -265,13 +265,13 @@ class Graph(ItemLabels[GraphBatch]):
             return None
         return forests.levels(rows, batch.scores(query), lambda counts: batch.slopes(counts, query))
 
-    def work(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each graph takes, shape (n,)."""
+    def cost(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per graph."""
         entries = np.diff(batch.entries_at).sum(axis=0)
         if mode == "clamped":
-            return (20.0 if batch.half_labeled else 5.0) * entries
+            return Cost((20.0 if batch.half_labeled else 5.0) * entries)
         engine = batch.made[batch.pooling(temperature, False)[0]]
-        return 5.0 * np.where(engine.exact, engine.elimination.totals, MESSAGE_ITERATIONS * entries)
+        return Cost(5.0 * np.where(engine.exact, engine.elimination.totals, MESSAGE_ITERATIONS * entries))
 
     def decode(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best labels of each graph, nodes of hidden types pooled at ε_h.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native.measures import add_selected_rows
 from latentstruct._native.rows import add_rows_transposed
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
@@ -85,7 +85,7 @@ class MeasureBatch:
             return self.matrix.T @ coefficients
         slope = product.copy()
         if issparse(self.matrix):
-            add_rows_transposed(*self.compressed, chosen, difference[chosen, None], slope[:, None])
+            add_rows_transposed(self.compressed, chosen, difference[chosen, None], slope[:, None])
         else:
             add_selected_rows(self.matrix, chosen, difference, slope)
         return slope
@@ -212,7 +212,7 @@ class Measure(ChosenLossTask):
             return set_losses.TableLoss(self.chosen_loss)
         (options(*MEASURES) | function).check(self.chosen_loss, "loss")
         if self.chosen_loss in ("precision@k", "recall@k") and self.k is None:
-            raise InputError("k", None, f"a number or a share of rows for `loss`={show(self.chosen_loss)}")
+            raise InputError("k", None, f"a number or a share of rows for `loss`={repr_short(self.chosen_loss)}")
         return MEASURES[self.chosen_loss](self.beta, self.k)
 
     def learn(self, X: Any, Y: Any) -> None:
@@ -234,7 +234,7 @@ class Measure(ChosenLossTask):
         try:
             self.positive_ = 1 if self.positive is None else labels.number(self.positive)
         except InputError as error:
-            known = " or ".join(map(show, labels.labels))
+            known = " or ".join(map(repr_short, labels.labels))
             raise InputError("positive", self.positive, f"one of the labels {known}") from error
         self.biased_ = bool(self.bias) and not self.loss_.ranks
         self.n_features = n_inputs + self.biased_
@@ -250,6 +250,16 @@ class Measure(ChosenLossTask):
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` and `finalize` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), float(state["threshold"]))
+
+    def comparable_C(self, Y: Any) -> float:
+        """Return the C that `suggest_C` suggests."""
+        from latentstruct.metrics.strengths import suggest_C
+
+        labels = label_list(Y)
+        positive = max(labels) if self.positive is None else self.positive
+        n, n_positive = len(labels), sum(label == positive for label in labels)
+        k = None if self.k is None else min(n, self.k if isinstance(self.k, int) else max(1, round(self.k * n)))
+        return suggest_C("f1" if callable(self.chosen_loss) else self.chosen_loss, n, max(n_positive, 1), k)
 
     def _truth(self, Y: Any) -> Truth:
         return self.labels_.encode(label_list(Y)) == self.positive_

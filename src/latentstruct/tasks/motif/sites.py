@@ -19,6 +19,7 @@ __all__ = [
     "common_shift",
     "consensus",
     "find_sites",
+    "mask_sites",
     "reverse_complement",
     "site_matrix",
     "weight_matrix",
@@ -98,6 +99,23 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
         window = sequences[i][start:end].upper()
         sites.append(Site(names[i], start, end, strand, score, window if strand > 0 else reverse_complement(window)))
     return sites
+
+
+def mask_sites(model: Any, sequences: Sequence[str]) -> list[str]:
+    """Return the sequences with N in place of all windows that score above 0.
+
+    A sequence that would have no window left is not changed.
+    """
+    task = _motif_task(model)
+    width = int(task.width)
+    masked = []
+    for sequence, scores in zip(sequences, task.window_scores(task.prepare(sequences), model.coef_), strict=True):
+        letters = np.frombuffer(sequence.encode("ascii"), dtype=np.uint8).copy()
+        for start in np.flatnonzero((scores > 0).any(axis=0)).tolist():
+            letters[start : start + width] = ord("N")
+        text = letters.tobytes().decode("ascii")
+        masked.append(text if max(map(len, text.split("N"))) >= width else sequence)
+    return masked
 
 
 def site_matrix(site_sequences: Sequence[str], pseudocount: float = 1.0) -> NDArray[np.float64]:

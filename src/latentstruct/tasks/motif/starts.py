@@ -3,19 +3,18 @@
 1. For words of six to eight letters, the number of positive sequences with the word is compared with the
    number expected from its frequency in the negative sequences.
 2. Each of the best words that are no shifts or neighbors of better ones becomes a matrix of the motif's width, which
-   expectation maximization refines: one site in each positive sequence against a Markov background, all phases of the
-   window tried in each iteration.
-3. The matrices are ordered by how well they separate positive from negative sequences.
+   expectation maximization refines: at most one site in each positive sequence against a Markov background, all phases
+   of the window tried in each iteration.
+3. The matrices are ordered by how well they distinguish positive from negative sequences at their best threshold.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
 from latentstruct.core.types import Indices, Vector
-from latentstruct.metrics.measures import ordered_share
 from latentstruct.tasks.motif.layout import Layout
 
 if TYPE_CHECKING:
@@ -27,12 +26,22 @@ ITERATIONS = 15
 MOST_WINDOWS = 300_000
 """Maximum number of positive windows used for refinement: initial matrices need not be more precise."""
 NEGATIVES_PER_POSITIVE = 3
+LEAST_SHARE, MOST_SHARE = 0.02, 0.98
+"""Limits of the share of positive sequences with a site."""
 SAME = 0.8
 """Share of equal windows from which two starts count as the same."""
 
 
-def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, Indices]]:
-    """Return starts and strands of the positive sequences' windows under each refined matrix, the best first."""
+class InitialMotif(NamedTuple):
+    """Starts and strands of the positive sequences' windows, and which of these sequences probably have a site."""
+
+    starts: Indices
+    strands: Indices
+    carriers: NDArray[np.bool_]
+
+
+def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[InitialMotif]:
+    """Return the windows of the positive sequences under each refined matrix, the best first."""
     layout, truth = batch.layout, batch.truth()
     positive, negative = np.flatnonzero(truth), np.flatnonzero(~truth)
     if len(positive) == 0:
@@ -40,13 +49,14 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[tuple[Indices, In
     if len(negative) == 0:
         negative = positive
     grower = MotifGrower(task, layout, positive, negative)
-    motifs = list(map(grower.grow, _seeds(layout, positive, negative, task.width, task.strands)))
-    kept: list[tuple[Indices, Indices]] = []
-    for k in np.argsort([-grower.separation(w) for w in motifs], kind="stable"):
-        _, starts, strands = task.best_windows(batch, motifs[k], positive)
+    grown = list(map(grower.grow, _seeds(layout, positive, negative, task.width, task.strands)))
+    kept: list[InitialMotif] = []
+    for k in np.argsort([-grower.surprise(batch, one) for one in grown], kind="stable"):
+        _, starts, strands = task.best_windows(batch, grown[k].weights, positive)
         # Mostly the same windows, on either strand, would be the same start.
-        if all(np.mean(starts == others) < SAME for others, _ in kept):
-            kept.append((starts, strands))
+        if all(np.mean(starts == other.starts) < SAME for other in kept):
+            carriers = grower.ratios(grown[k].weights, positive) + grown[k].log_odds > 0
+            kept.append(InitialMotif(starts, strands, carriers))
     return kept
 
 
@@ -126,17 +136,27 @@ def _chain_probability(layout: Layout, rows: Indices, words: NDArray[np.int64]) 
     return probability
 
 
+class GrownMotif(NamedTuple):
+    """Log probabilities of letters and background as weights (d,), expected letters of the sites, odds of a site."""
+
+    weights: Vector
+    counts: NDArray[np.float64]
+    log_odds: float
+
+
 class MotifGrower:
-    """Expectation maximization of motifs with one site in each positive sequence."""
+    """Expectation maximization of motifs with at most one site in each positive sequence."""
 
     def __init__(self, task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> None:
         self.task, self.layout = task, layout
         thinning = -(-int(np.diff(layout.windows)[positive].sum()) // MOST_WINDOWS)
-        self.sites = positive[::thinning]
+        # Kernels take contiguous rows.
+        self.sites = positive[::thinning].copy()
         some = negative[:: max(1, len(negative) // (NEGATIVES_PER_POSITIVE * len(self.sites)))]
         self.judged = np.concatenate([self.sites, some])
         counts = np.zeros(task.n_states_, dtype=np.int64)
-        scanned = layout.bases, layout.offsets, negative
+        # Of both classes: a background of the negative sequences alone would fit these better than others.
+        scanned = layout.bases, layout.offsets, np.concatenate([positive, negative])
         kernels.word_counts(*scanned, task.background_order + 1, False, False, counts)
         # An unseen context must not make a letter impossible; one pseudo-count does not hide a seen one.
         smoothed = counts.reshape(-1, 4) + 1.0
@@ -147,7 +167,6 @@ class MotifGrower:
         if task.strands == 2:
             letters = letters + letters[::-1]
         self.letters = (letters + 1.0) / (letters.sum() + 4.0)
-        self.pseudo = 0.5 * self.letters * np.sqrt(len(self.sites))
 
     def weights(self, matrix: NDArray[np.float64]) -> Vector:
         """Return the weights (d,) of a matrix of letter probabilities against the background."""
@@ -155,8 +174,12 @@ class MotifGrower:
 
     def matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return letter probabilities from counts (…, 4), shrunk towards the letters of the background."""
-        smoothed = counts + self.pseudo
+        smoothed = counts + self.pseudo_counts(counts)
         return smoothed / smoothed.sum(axis=1, keepdims=True)
+
+    def pseudo_counts(self, counts: NDArray[np.float64]) -> Vector:
+        """Return the letters that are added to each position, shape (4,)."""
+        return 0.5 * self.letters * np.sqrt(counts.sum(axis=1).max())
 
     def phase(self, counts: NDArray[np.float64], margin: int) -> int:
         """Return the first row of the window of `counts` that explains the letters best; ties keep the phase."""
@@ -166,32 +189,72 @@ class MotifGrower:
         best = int(np.argmax(windows))
         return best if windows[best] > windows[margin] + 1e-9 else margin
 
-    def grow(self, word: NDArray[np.int64]) -> Vector:
-        """Return the weights (d,) of the motif that grows from a word: log probabilities of letters and background."""
-        width = self.task.width
+    def grow(self, word: NDArray[np.int64]) -> GrownMotif:
+        """Return the motif that grows from a word."""
+        width, n = self.task.width, len(self.sites)
         matrix = np.tile(self.letters, (width, 1))
         first = (width - len(word)) // 2
         matrix[first : first + len(word)] *= 0.35
         matrix[first + np.arange(len(word)), word] += 0.65
-        margin, before = max(1, width // 2), -np.inf
+        margin, before, log_odds = max(1, width // 2), -np.inf, 0.0
+        carriers = np.empty(n)
         for _ in range(ITERATIONS):
             counts = np.zeros((width + 2 * margin, 4))
-            tables = self.task.tables(self.weights(matrix))
-            likelihood = kernels.flank_counts(self.layout, tables, width, self.sites, margin, counts)
+            given = self.layout, self.task.tables(self.weights(matrix)), width, self.sites, log_odds, margin
+            # Σ_k ln(1 − γ + γ · mean_h exp(score)), γ being the share of sequences with a site.
+            likelihood = kernels.flank_counts(*given, counts, carriers) - n * np.logaddexp(0.0, log_odds)
             shift = self.phase(counts, margin)
-            matrix = self.matrix(counts[shift : shift + width])
-            if shift == margin and likelihood - before < 2e-3 * len(self.sites):
+            counts = counts[shift : shift + width]
+            matrix = self.matrix(counts)
+            share = np.clip(carriers.mean(), LEAST_SHARE, MOST_SHARE)
+            log_odds = float(np.log(share / (1.0 - share)))
+            if shift == margin and likelihood - before < 2e-3 * n:
                 break
             before = likelihood if shift == margin else -np.inf
-        return self.weights(matrix)
+        return GrownMotif(self.weights(matrix), counts, log_odds)
 
-    def separation(self, w: Vector) -> float:
-        """Return the probability that a positive sequence scores above a negative one (area under the ROC curve).
+    def ratios(self, w: Vector, rows: Indices) -> Vector:
+        """Return the logarithm of the mean likelihood ratio of each row's windows, shape (k,).
 
-        A sequence's score is the logarithm of the mean of its windows' likelihood ratios, so that length alone
-        separates nothing.
+        It is a mean, so that length alone distinguishes nothing.
         """
-        task, rows, n = self.task, self.judged, len(self.sites)
         pooled = np.empty(len(rows))
-        kernels.pooled_windows(self.layout, task.tables(w), task.width, rows, 1.0, 0.0, pooled)
-        return ordered_share(np.arange(len(rows)) < n, pooled - np.log(np.diff(self.layout.windows)[rows]))
+        kernels.pooled_windows(self.layout, self.task.tables(w), self.task.width, rows, 1.0, 0.0, pooled)
+        windows: Vector = np.log(self.task.strands * np.diff(self.layout.windows)[rows])
+        return pooled - windows
+
+    def surprise(self, batch: "MotifBatch", motif: GrownMotif) -> float:
+        """Return how surprising the positive sequences above a threshold are, at the best threshold.
+
+        With q the share of positive sequences among the m above the threshold and p that of all, it is m KL(q ‖ p), a
+        bound of −ln P(q or more).
+        """
+        ratios = self.ratios(motif.weights, self.judged)
+        ratios[: len(self.sites)] -= self.own_share(batch, motif, ratios[: len(self.sites)])
+        hits = np.cumsum(np.argsort(-ratios, kind="stable") < len(self.sites))
+        above, p = np.arange(1, len(ratios) + 1), len(self.sites) / len(ratios)
+        q = np.maximum(hits / above, p)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            missing = np.where(q < 1, (1 - q) * np.log((1 - q) / (1 - p)), 0.0)
+        return float((above * (q * np.log(q / p) + missing)).max())
+
+    def own_share(self, batch: "MotifBatch", motif: GrownMotif, ratios: Vector) -> Vector:
+        """Return how much each positive sequence's own site adds to its ratio, shape (k,).
+
+        Without this, a matrix of random words that is fitted to few sequences seems to distinguish them.
+        """
+        task, layout = self.task, self.layout
+        best, starts, strands = task.best_windows(batch, motif.weights, self.sites)
+        n_windows = np.log(task.strands * np.diff(layout.windows)[self.sites])
+        share = np.minimum(1.0, np.exp(best - n_windows - ratios))
+        weight = share / (1.0 + np.exp(-ratios - motif.log_odds))
+        places = (layout.offsets[self.sites] + starts)[:, None] + np.arange(task.width)
+        letters = layout.bases[places].astype(np.int64)
+        letters = np.where(strands[:, None] > 0, letters, 3 - letters[:, ::-1])
+        smoothed = motif.counts + self.pseudo_counts(motif.counts)
+        with_own = smoothed[np.arange(task.width), letters]
+        without = np.maximum(with_own - weight[:, None], 0.1 * with_own)
+        total = smoothed.sum(axis=1)
+        gain = (np.log(with_own / without) + np.log((total - weight[:, None]) / total)).sum(axis=1)
+        # Only the best window's part of the ratio changes.
+        return -np.log1p(share * np.expm1(-np.maximum(gain, 0.0)))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_length, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
@@ -19,7 +19,7 @@ from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif.layout import Layout, Tables
-from latentstruct.tasks.motif.starts import refined_motifs
+from latentstruct.tasks.motif.starts import InitialMotif, refined_motifs
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
@@ -28,6 +28,8 @@ LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
 """Bytes per letter of the scanned sequence for scores, and per letter of all sequences for indices."""
+TABLES_COST = 5e4
+"""Nanoseconds that the tables of scores take."""
 
 _NUMBERS = np.full(256, 255, dtype=np.uint8)
 for _number, _letter in enumerate(LETTERS):
@@ -41,7 +43,7 @@ class MotifBatch:
     layout: Layout
     positive: NDArray[np.bool_] | None
     rows: Rows = field(default_factory=no_rows, repr=False)
-    starts: list[tuple[Indices, Indices]] | None = field(default=None, repr=False)
+    starts: list[InitialMotif] | None = field(default=None, repr=False)
     """Initial windows, found at first use."""
 
     @property
@@ -188,7 +190,7 @@ class Motif(BaseTask[MotifBatch]):
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X", X, "a list of strings")
-        return MotifBatch(self._layout(*_numbered(list(X))), None if Y is None else _positive(Y))
+        return MotifBatch(self._layout(*numbered_letters(list(X))), None if Y is None else _positive(Y))
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
         """Number the words and windows of sequences; raise if a sequence has no window."""
@@ -292,19 +294,12 @@ class Motif(BaseTask[MotifBatch]):
         """Pool labels at ε_y by Δ_i(y) + G_α(y), where windows are pooled by Rényi entropy of order α; G_α(−1) = 0."""
         return self.pool_batch(batch, query, order)
 
-    def chunked(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> bool:
-        """Return whether `pool_batch` splits its work: where windows are maximized."""
-        return temperature.latent == 0
-
-    def work(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each sequence takes, shape (n,)."""
-        softness = 1.0 if temperature.latent == 0 else 4.0
-        scans = softness * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
-        return np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
-
-    def overhead(self, batch: MotifBatch) -> float:
-        """Return about how many nanoseconds the tables of scores take."""
-        return 5e4
+    def cost(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per sequence; maxima over windows are split by `Query.chunks`."""
+        hard = temperature.latent == 0
+        scans = (1.0 if hard else 4.0) * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
+        work = np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
+        return Cost(work, TABLES_COST, hard)
 
     def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0, order: float = 0.0) -> Vector:
         """Return smax_{ε_h} over h of w·φ'(x, +1, h), or G_α(+1), of each sequence, shape (n,); above 0 means +1."""
@@ -428,7 +423,7 @@ class Motif(BaseTask[MotifBatch]):
             batch.starts = refined_motifs(self, batch)
         if not batch.starts:
             return self.random_latents(batch, rng)
-        starts, strands = batch.starts[attempt % len(batch.starts)]
+        starts, strands, _ = batch.starts[attempt % len(batch.starts)]
         if attempt >= len(batch.starts):
             reach = max(1, self.width // 2)
             starts = self.moved(batch, rows, starts, strands, int(rng.choice([-1, 1]) * rng.integers(1, reach + 1)))
@@ -454,11 +449,11 @@ def _positive(Y: Any, name: str = "Y") -> NDArray[np.bool_]:
     return positive
 
 
-def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
+def numbered_letters(X: list[Any], name: str = "X") -> tuple[NDArray[np.uint8], Indices]:
     """Return the letters of all sequences as numbers, and the offsets of the sequences."""
     for i, x in enumerate(X):
         if not isinstance(x, str):
-            raise InputError(f"X[{i}]", x, f"a string of the letters {LETTERS}")
+            raise InputError(f"{name}[{i}]", x, f"a string of the letters {LETTERS}")
     offsets = offsets_from_lengths(map(len, X))
     # One byte per character, whatever it is, so that positions in the text are positions in the array.
     text = "".join(X).encode("latin-1", errors="replace")
@@ -468,8 +463,8 @@ def _numbered(X: list[Any]) -> tuple[NDArray[np.uint8], Indices]:
         i = int(np.searchsorted(offsets, at, side="right")) - 1
         place = at - int(offsets[i])
         raise InputError(
-            f"X[{i}]",
-            Description(f"{show(X[i][place])} at position {place}"),
+            f"{name}[{i}]",
+            Description(f"{repr_short(X[i][place])} at position {place}"),
             f"a string of the letters {LETTERS}",
             "Replace other letters by N.",
         )

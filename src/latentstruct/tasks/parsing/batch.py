@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import require_labels
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
@@ -88,8 +88,10 @@ def check_trees(Y: Any, sentences: Sequence[Sequence[Token]]) -> list[Tree]:
             raise InputError(f"Y[{k}]", got, f"a tree with the {len(tokens)} words of `X[{k}]`")
         for place, (pair, token) in enumerate(zip(found, tokens, strict=True)):
             if (pair[0] if isinstance(token, str) else pair) != token:
-                got = Description(f"{show(pair)} at position {place}")
-                raise InputError(f"Y[{k}]", got, f"a tree with the words of `X[{k}]`, {show(token)} at this position")
+                got = Description(f"{repr_short(pair)} at position {place}")
+                raise InputError(
+                    f"Y[{k}]", got, f"a tree with the words of `X[{k}]`, {repr_short(token)} at this position"
+                )
     return trees
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.parsing import BINARY, LEXICAL, UNARY
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.data.trees import Tree, binarize, is_artificial, is_preterminal, preorder, tagged_words
 from latentstruct.data.trees import without_unary_cycles as without_cycles
@@ -256,13 +256,13 @@ class Grammar:
         form = BinaryForm.of(tree, self.markov)
         for kind, label in form.symbols:
             if (kind, label) not in self.symbol_numbers:
-                raise _unseen(name, f"{kind} {show(label)}")
+                raise _unseen(name, f"{kind} {repr_short(label)}")
         for chain in form.chains():
             if self._numbered(chain) not in self.chain_set:
                 raise _unseen(name, "chain " + " → ".join(label for _, label in chain))
         symbols = self._numbered(form.symbols)
         if symbols[0] not in self.roots:
-            raise _unseen(name, f"root {show(form.symbols[0][1])}")
+            raise _unseen(name, f"root {repr_short(form.symbols[0][1])}")
         rules: list[int] = []
         left = iter(tokens)
         for node, rule in zip(form.nodes, form.rules(), strict=True):
@@ -271,8 +271,8 @@ class Grammar:
             else:
                 found = self.rule_numbers.get(self._numbered(rule))
             if found is None:
-                children = [child.label if isinstance(child, Tree) else show(child) for child in node.children]
-                tagged = f"tag {show(node.label)} of the word {children[0]}"
+                children = [child.label if isinstance(child, Tree) else repr_short(child) for child in node.children]
+                tagged = f"tag {repr_short(node.label)} of the word {children[0]}"
                 raise _unseen(name, tagged if is_preterminal(node) else f"rule {node.label} → {' '.join(children)}")
             rules.append(found)
         return np.array([form.kinds, rules, symbols, form.rights, form.starts, form.ends], dtype=np.int64)

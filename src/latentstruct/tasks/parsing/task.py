@@ -11,7 +11,7 @@ from latentstruct._native import annotations
 from latentstruct._native import parsing as kernels
 from latentstruct.core.lazy import sparse
 from latentstruct.core.pooling import pool_known
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters, integer, options
 from latentstruct.data.trees import Constituent
@@ -339,19 +339,16 @@ class Parsing(ChosenLossTask):
         """Return the features of known trees with the given sub-symbols of the nodes of all trees."""
         return self._features_of(batch, annotate(batch.trees(), rows, chosen, self.splits, self.layout_), rows)
 
-    def work(self, batch: ParsingBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each sentence takes, shape (n,)."""
-        lengths = batch.lengths.astype(np.float64)
-        if mode == "clamped":
-            return 100.0 * self.splits**3 * lengths
-        steps = len(self.rules_.weight) * lengths**3 / 100.0
-        return steps if temperature.output == 0 else 3.0 * steps
-
-    def overhead(self, batch: ParsingBatch) -> float:
-        """Return about how many nanoseconds the scores of rules and words take."""
+    def cost(self, batch: ParsingBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per sentence; the scores of rules and words are computed first."""
         spans = sum(attributes.size for attributes in (batch.spans.starts, batch.spans.ends))
         words = 5 * len(batch.sentences.choice_weight)
-        return float(len(self.rules_.weight) + words + spans * len(self.grammar_.labels))
+        scores = float(len(self.rules_.weight) + words + spans * len(self.grammar_.labels))
+        lengths = batch.lengths.astype(np.float64)
+        if mode == "clamped":
+            return Cost(100.0 * self.splits**3 * lengths, scores)
+        steps = len(self.rules_.weight) * lengths**3 / 100.0
+        return Cost(steps if temperature.output == 0 else 3.0 * steps, scores)
 
     def decode(self, batch: ParsingBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best tree of each sentence with original labels, and its sub-symbols if there are several.

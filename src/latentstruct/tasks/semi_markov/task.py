@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.levels import LossLevels, loss_steps
 from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, require_labels
-from latentstruct.core.protocols import HARD, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import check_parameters, integer
@@ -306,10 +306,10 @@ class SemiMarkov(BaseTask[SegmentBatch]):
 
         return forests.levels(parts.scores(free), losses, unit, slopes)
 
-    def work(self, batch: SegmentBatch, mode: Mode, temperature: Temperature) -> Vector:
-        """Return about how many nanoseconds each sequence takes, shape (n,)."""
+    def cost(self, batch: SegmentBatch, mode: Mode, temperature: Temperature) -> Cost:
+        """Return the approximate cost per sequence."""
         n, softness = len(self.labels_), 1.0 if temperature.output == 0 else 20.0
-        return n * (softness * (n + self.longest_) + batch.inputs.product_time) * np.diff(batch.offsets)
+        return Cost(n * (softness * (n + self.longest_) + batch.inputs.product_time) * np.diff(batch.offsets))
 
     def _best(self, batch: SegmentBatch, w: Vector, mode: Mode) -> tuple[list[Segmentation], Vector]:
         """Return the best segmentations and their scores."""
@@ -396,4 +396,4 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the share of tokens with the right label among those whose label is known."""
         truth, predicted, offsets = self._aligned(Y_true, Y_pred)
-        return known_accuracy(truth.label, predicted.label, offsets, sample_weight)
+        return known_accuracy(truth.label, predicted.label, offsets, sample_weight, np.empty((0, 0)))

@@ -51,7 +51,8 @@ def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> 
             _draw_letter(ax, "ACGT"[a], j + 1, bottom, float(row[a] * height))
             bottom += float(row[a] * height)
     ax.set_xlim(0.4, len(rows) + 0.6)
-    ax.set_ylim(0.0, max(float(bits.max()) * 1.05, 0.1) if background is not None else 2.0)
+    # One scale for all logos, so that a weak motif looks weak; rare letters can have more than two bits.
+    ax.set_ylim(0.0, max(2.0, float(bits.max())))
     step = max(1, -(-len(rows) // 20))
     ax.set_xticks(range(1, len(rows) + 1, step))
     ax.set_xlabel("position")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.core.formatting import show
+from latentstruct.core.formatting import repr_short
 from latentstruct.core.validation import array_of, check_length, check_lists
 from latentstruct.exceptions import Description, InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes
@@ -56,7 +56,7 @@ def plot_sites(
     check_length(lengths, len(sites), "lengths", "lengths")
     for site, length in zip(sites, lengths, strict=True):
         if not 0 <= site.start < site.end <= length:
-            got = Description(f"{site.start} to {site.end} in {show(site.sequence)}")
+            got = Description(f"{site.start} to {site.end} in {repr_short(site.sequence)}")
             raise InputError("sites", got, f"within their sequences, here of {length} letters")
     from matplotlib.patches import Rectangle
 

@@ -263,3 +263,35 @@ def plot_regularization_path(path: Any, ax: "Axes | None" = None) -> "Axes":
         ax.axvline(path.best_C, color="C1", linewidth=0.8, linestyle="--")
     ax.legend(frameon=False)
     return ax
+
+
+def plot_fold_scores(result: Any, ax: "Axes | None" = None) -> "Axes":
+    """Draw the mean scores of a `FoldScores` with their standard errors, the scores of a baseline beside them.
+
+    Parameters
+    ----------
+    result : FoldScores
+        The scores.
+    ax : matplotlib Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes.
+    """
+    ax = new_axes(3.2) if ax is None else ax
+    numeric = all(isinstance(value, int | float) for value in result.values)
+    places = result.values if numeric else range(len(result.values))
+    ax.errorbar(places, result.means, result.standard_errors, color="C0", marker=".", capsize=2, label="mean of folds")
+    ax.axvline(places[result.chosen], color="C1", linewidth=0.8, linestyle="--", label="chosen")
+    if result.baseline is not None:
+        ax.axhline(result.baseline.mean(), color="C2", linewidth=0.8, label="baseline")
+    if numeric:
+        ax.set_xscale("log" if min(places) > 0 and max(places) >= 20 * min(places) else "linear")
+    else:
+        ax.set_xticks(places, [str(value) for value in result.values])
+    ax.set(xlabel=result.parameter, ylabel="held-out score")
+    hide_frame(ax)
+    ax.legend(frameon=False)
+    return ax

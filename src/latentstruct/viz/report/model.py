@@ -21,6 +21,7 @@ from latentstruct.viz.report.words import is_perceptron, model_in_words, trainin
 
 if TYPE_CHECKING:
     from latentstruct.cli.kind import KindSpec, Trained
+    from latentstruct.estimators.folds import FoldScores
 
 __all__ = ["estimator_page", "model_page"]
 
@@ -40,7 +41,13 @@ class _Subject:
     seconds: float | None = None
 
 
-def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | None) -> Page:
+def model_page(
+    kind: "KindSpec | None",
+    model: "Trained",
+    examples: Examples | None,
+    out_of_fold: Sequence[tuple[str, str]] = (),
+    choice: "FoldScores | None" = None,
+) -> Page:
     """Return the page of a model trained by the command, or saved from Python if `kind` is None.
 
     Parameters
@@ -51,6 +58,10 @@ def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | N
         The model; without a kind its record is not used.
     examples : Examples or None
         Predictions to show.
+    out_of_fold : sequence of (str, str)
+        Names and values of out-of-fold scores, which are shown first.
+    choice : FoldScores, optional
+        The scores that C was chosen by.
 
     Returns
     -------
@@ -67,7 +78,7 @@ def model_page(kind: "KindSpec | None", model: "Trained", examples: Examples | N
         return _page(subject, _general_weight_blocks(model.estimator), examples)
     record = model.record
     subject = _Subject(model.estimator, name, kind.name, library, record.n_examples, record.seconds)
-    return _page(subject, kind.weight_blocks(model), examples)
+    return _page(subject, kind.weight_blocks(model), examples, out_of_fold, choice, kind.lead_blocks(model))
 
 
 def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
@@ -85,7 +96,14 @@ def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
     return _page(subject, _general_weight_blocks(model), examples)
 
 
-def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None) -> Page:
+def _page(
+    subject: _Subject,
+    weights: Sequence[Block],
+    examples: Examples | None,
+    out_of_fold: Sequence[tuple[str, str]] = (),
+    choice: "FoldScores | None" = None,
+    lead_blocks: Sequence[Block] = (),
+) -> Page:
     # The scores are shown at the top, and again with the predictions.
     scores = [] if examples is None else [(name, f"{value} ({examples.source})") for name, value in examples.scores]
     predictions: Sequence[Block] = [Text("Pass data to see predictions here.")]
@@ -93,7 +111,9 @@ def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None
     if examples is not None:
         predictions, lead = prediction_blocks(examples), f"Data: {examples.source}."
     sections = [
-        Section("Summary", [FactList([*scores, *_facts(subject)])]),
+        *([Section("Findings", lead_blocks)] if lead_blocks else []),
+        Section("Summary", [FactList([*out_of_fold, *scores, *_facts(subject)])]),
+        *([] if choice is None else [Section("Choice of C", [_choice_block(choice)], choice.describe())]),
         Section("Predictions", predictions, lead),
         Section("Weights", weights or [Text("There are no plots for these weights.")]),
         Section("Timing", _timing_blocks(subject)),
@@ -102,6 +122,12 @@ def _page(subject: _Subject, weights: Sequence[Block], examples: Examples | None
     written = datetime.now().strftime("%Y-%m-%d %H:%M")
     title = f"{subject.name}: {subject.task}"
     return Page(title, f"{type(subject.estimator).__name__} {_sizes(subject)}", sections, [("written", written)])
+
+
+def _choice_block(choice: "FoldScores") -> Block:
+    """Return the plot of held-out scores."""
+    alt = f"Mean score of the folds over {choice.parameter}; {choice.describe()}."
+    return Drawing(choice.plot, alt, "Mean of the folds and its standard error.")
 
 
 def _sizes(subject: _Subject) -> str:

@@ -5,9 +5,9 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from latentstruct.core.validation import check_length
+from latentstruct.io.meme import MemeMotif
 from latentstruct.progress.display import show_number
 from latentstruct.tasks.motif.sites import Site, consensus, find_sites, reverse_complement, site_matrix, weight_matrix
 from latentstruct.tasks.motif.task import Motif
@@ -27,18 +27,18 @@ def width_fact(task: Motif) -> tuple[str, str]:
     return "width", f"{task.width} letters, on {'either strand' if task.strands == 2 else 'the given strand'}"
 
 
-def logo_blocks(task: Motif, matrix: NDArray, background: Any, n_sites: int, whose: str) -> list[Block]:
+def logo_blocks(task: Motif, motif: MemeMotif, whose: str, significance: str | None = None) -> list[Block]:
     """Return the logo of sites and its facts; `whose` describes their sequences."""
-    letters = consensus(matrix)
-    bits = np.sum(matrix * np.log2(np.maximum(matrix, 1e-300) / np.asarray(background)), axis=1)
+    letters, bits = consensus(motif.matrix), motif.bits
     facts = [
-        ("consensus", letters),
+        (motif.name, letters),
+        *([] if significance is None else [("significance", significance)]),
         width_fact(task),
         ("information", f"{bits.sum():.1f} bits over {len(bits)} positions, relative to the background"),
-        ("sites", f"{n_sites}, one in each positive sequence"),
+        ("sites", f"{motif.n_sites} in {whose}"),
     ]
     logo = Drawing(
-        lambda ax: plot_logo(matrix, background, ax),
+        lambda ax: plot_logo(motif.matrix, motif.background, ax),
         f"Sequence logo of {letters}: the most informative position is {int(bits.argmax()) + 1}, with "
         f"{bits.max():.2f} bits.",
         f"The letters of the sites found in {whose}; the height is the information of a position.",
@@ -135,7 +135,7 @@ def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Exampl
         matrix = site_matrix([site.site for site in chosen])
         counts = [1 + sum(sequence.upper().count(letter) for sequence in sequences) for letter in "ACGT"]
         motif = consensus(matrix)
-        logo = logo_blocks(task, matrix, np.array(counts) / sum(counts), len(chosen), whose)
+        logo = logo_blocks(task, MemeMotif("motif", matrix, np.array(counts) / sum(counts), len(chosen)), whose)
         blocks = [*logo, *blocks, starts_block(chosen, whose)]
 
     def draw(i: int) -> list[Block]:

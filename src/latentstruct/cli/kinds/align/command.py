@@ -4,18 +4,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import STANDARD_STREAM
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.lazy import plots
 from latentstruct.cli.options import ConvexOptions, HeldOut
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, show_percent
-
-if TYPE_CHECKING:
-    from latentstruct.io.alignments import SequencePairs
 
 MATRIX_FILE, PICTURE_FILE = "matrix.txt", "matrix.png"
 TRACKS = ("structure", "accessibility")
@@ -23,7 +23,7 @@ USUAL_TOLERANCES = (0, 4)
 USUAL_C = {"svm": 0.01, "crf": 0.1}
 """The features of a pair are counts of at least a hundred matches, so that weights are small."""
 OTHER_SCORES = "The model also scores other features of matches, which are not in this matrix."
-Pairs = tuple["SequencePairs", list[Any]]
+Pairs = tuple["io.SequencePairs", list[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +82,12 @@ class AlignKind(KindSpec):
     options = AlignOptions
     record = AlignRecord
     tasks = ("Alignment",)
+    per_example = ("names", "sequences", "matches")
     files = (MATRIX_FILE, PICTURE_FILE)
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
 
     def load(self, options: AlignOptions, progress: Progress) -> Loaded:
-        from latentstruct.tasks.alignment.task import Alignment
-
-        task = Alignment(
+        task = tasks.Alignment(
             features=options.features, mode=options.mode, tolerance=options.tolerance, derived=options.derived
         )
         data, given = options.data, (options.structure, options.accessibility)
@@ -121,13 +120,11 @@ class AlignKind(KindSpec):
         return [data, *(file for track in TRACKS if (file := beside(data, track)) is not None)]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.alignments import read_sequence_pairs, write_alignments
-
         tracks = tracks_beside(data, model.record.tracks)
-        pairs = read_sequence_pairs(data)
+        pairs = io.read_sequence_pairs(data)
         check_letters(pairs, data)
         matches = list(model.estimator.predict(with_tracks(pairs, tracks)))
-        write_alignments(output, replace(pairs, matches=matches))
+        io.write_alignments(output, replace(pairs, matches=matches))
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         facts = [("pairs", f"{scores['n_examples']}, {scores['n_matches']} aligned letters")]
@@ -137,16 +134,13 @@ class AlignKind(KindSpec):
         modeler = f"{show_percent(scores['modeler'])} of the predicted matches correct, mean over pairs"
         print_facts([*facts, ("modeler", modeler)])
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
-        shifts = dict.fromkeys((0, scores["tolerance"]))
-        return [(f"Q{shift}" if shift else "Q", show_percent(scores["q"][shift])) for shift in shifts]
+    def figures(self, scores: dict[str, Any]) -> dict[str, float]:
+        return {f"Q{shift}" if shift else "Q": scores["q"][shift] for shift in (0, scores["tolerance"])}
 
     def main_score(self, scores: dict[str, Any]) -> float:
         return float(scores["q"][0])
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        import numpy as np
-
         task = model.estimator.task_
         letters, scores = task.substitution_matrix(model.estimator.coef_)
         rows, columns = np.indices(scores.shape).reshape(2, -1)
@@ -196,14 +190,12 @@ def tracks_beside(data: str, tracks: Sequence[str]) -> dict[str, str]:
 
 def read_aligned(data: str, tracks: dict[str, str], lower_case: bool) -> Pairs:
     """Read aligned pairs, also in the form that the task takes."""
-    from latentstruct.io.alignments import read_alignments
-
-    pairs = read_alignments(data, lower_case)
+    pairs = io.read_alignments(data, lower_case)
     check_letters(pairs, data)
     return pairs, with_tracks(pairs, tracks)
 
 
-def check_letters(pairs: "SequencePairs", data: str) -> None:
+def check_letters(pairs: "io.SequencePairs", data: str) -> None:
     """Raise if a sequence has unknown letters."""
     from latentstruct.data.sequences import AMINO_ACIDS
 
@@ -215,12 +207,11 @@ def check_letters(pairs: "SequencePairs", data: str) -> None:
                 raise FormatError(where, strange[0], f"an amino acid ({AMINO_ACIDS})", "Write X for others.")
 
 
-def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
+def with_tracks(pairs: "io.SequencePairs", tracks: dict[str, str]) -> list[Any]:
     """Return pairs of sequences with the tracks of files."""
     from latentstruct.data.sequences import SequenceTracks
-    from latentstruct.io.alignments import read_tracks
 
-    states = {track: read_tracks(file) for track, file in tracks.items()}
+    states = {track: io.read_tracks(file) for track, file in tracks.items()}
 
     def sequence(name: str, letters: str) -> SequenceTracks:
         for track, by_name in states.items():
@@ -236,12 +227,10 @@ def with_tracks(pairs: "SequencePairs", tracks: dict[str, str]) -> list[Any]:
     return [tuple(map(sequence, *pair)) for pair in zip(pairs.names, pairs.sequences, strict=True)]
 
 
-def compare_alignments(estimator: Any, pairs: "SequencePairs", predicted: Sequence[Any]) -> dict[str, Any]:
+def compare_alignments(estimator: Any, pairs: "io.SequencePairs", predicted: Sequence[Any]) -> dict[str, Any]:
     """Return Q-scores and the fraction of predicted matches that are true."""
-    from latentstruct.metrics.alignments import alignment_scores
-
     tolerance = int(estimator.task_.tolerance)
-    scores = alignment_scores(pairs.matches or [], predicted, sorted({*USUAL_TOLERANCES, tolerance}))
+    scores = metrics.alignment_scores(pairs.matches or [], predicted, sorted({*USUAL_TOLERANCES, tolerance}))
     return {"n_examples": scores.pop("n_pairs"), "tolerance": tolerance, **scores}
 
 
@@ -253,22 +242,19 @@ def describe_gaps(estimator: Any) -> dict[str, float]:
 
 def write_matrix(estimator: Any, folder: Path) -> dict[str, str]:
     """Write the substitution matrix and its picture; without matplotlib there is no picture."""
-    import numpy as np
-
-    from latentstruct.io.ncbi_matrix import write_ncbi_matrix
-    from latentstruct.viz.plots import can_plot, plot_substitutions
-
     task = estimator.task_
     letters, scores = task.substitution_matrix(estimator.coef_)
     files = {"matrix": folder / MATRIX_FILE}
     more = task.n_features - 2 > np.unique(task.features_.letter_numbers()).size
-    write_ncbi_matrix(files["matrix"], letters, scores, **describe_gaps(estimator), remark=OTHER_SCORES if more else "")
-    if can_plot():
+    io.write_ncbi_matrix(
+        files["matrix"], letters, scores, **describe_gaps(estimator), remark=OTHER_SCORES if more else ""
+    )
+    if plots.can_plot():
         from matplotlib.figure import Figure
 
         files["picture"] = folder / PICTURE_FILE
         figure = Figure(figsize=(7.2, 6.2), layout="constrained")
-        plot_substitutions(scores, letters, figure.add_subplot())
+        plots.plot_substitutions(scores, letters, figure.add_subplot())
         figure.savefig(files["picture"], dpi=150)
     return {what: str(path) for what, path in files.items()}
 

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
@@ -20,13 +21,12 @@ from latentstruct.cli.kinds.chain.files import (
     marked,
     no_known_labels,
 )
+from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
-
-if TYPE_CHECKING:
-    from latentstruct.features.windows import WindowFeatures
 
 CONFUSIONS_SHOWN = 10
 
@@ -97,6 +97,7 @@ class ChainKind(KindSpec):
     weights_follow_from_data = True
     record = ChainRecord
     tasks = ("Chain",)
+    per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
     predict_flags = frozenset({"confidence"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
@@ -107,12 +108,9 @@ class ChainKind(KindSpec):
     )
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
-        from latentstruct.io import read_conll
-        from latentstruct.tasks import Chain
-
         unknown, template = options.mark, options.template()
         options.chosen_columns()
-        sentences = read_conll(options.data, blank=options.blank)
+        sentences = io.read_conll(options.data, blank=options.blank)
         label_at, used = options.places(sentences.n_columns, options.data)
         progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {options.data}")
         X, Y = template.fit_transform(choose(sentences, used)), sentences.column(label_at)
@@ -121,9 +119,11 @@ class ChainKind(KindSpec):
         shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         check_marks(count_labels(Y), unknown, options.data)
         latent = unknown is not None and not options.labeled_only
+        origins = None
         if unknown is not None:
             Y = marked(Y, unknown)
-            X, Y = (X, Y) if latent else labeled_runs(X, Y)
+            if not latent:
+                X, Y, origins = labeled_runs(X, Y)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
         sizes |= {"n_unlabeled": count_labels(Y)[-1]} if latent else {}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
@@ -135,14 +135,12 @@ class ChainKind(KindSpec):
             unknown=unknown,
             n_examples=len(Y),
         )
-        estimator = options.estimator(Chain(), len(Y), latent)
-        return Loaded(X, Y, estimator, sizes, record, template, labels, shown)
+        estimator = options.estimator(tasks.Chain(), len(Y), latent)
+        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, origins=origins)
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
-        from latentstruct.features.windows import WindowFeatures
-
         loaded = super().load_prepared(options, progress)
-        loaded.features = WindowFeatures.from_state(loaded.record.features)
+        loaded.features = windows.WindowFeatures.from_state(loaded.record.features)
         return loaded
 
     def fits(self, model: Trained) -> bool:
@@ -150,10 +148,11 @@ class ChainKind(KindSpec):
         others = set(range(record.n_columns)) - {record.label_column}
         return bool(record.columns) and others >= set(record.columns)
 
-    def restore(self, model: Trained) -> "WindowFeatures":
-        from latentstruct.features.windows import WindowFeatures
+    def features_class(self) -> Any:
+        return windows.WindowFeatures
 
-        template: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_))
+    def restore(self, model: Trained) -> "windows.WindowFeatures":
+        template: windows.WindowFeatures = super().restore(model)
         if template.n_columns_ != len(model.record.columns):
             raise model.damaged("its features do not belong to its columns")
         return template
@@ -169,10 +168,8 @@ class ChainKind(KindSpec):
         }
 
     def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
-        from latentstruct.io import read_conll
-
         name, record = held_out.data or "", model.record
-        sentences = read_conll(name, blank=record.blank)
+        sentences = io.read_conll(name, blank=record.blank)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
         Y, allowed = sentences.column(record.label_column), model.labels | {record.unknown}
@@ -187,16 +184,12 @@ class ChainKind(KindSpec):
         return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        from latentstruct.core.unknown import UNKNOWN
-
         data = open_for(model, self, held_out.data or "")
         truth = [labels for batch in data.batches for labels in data.task.true_outputs(batch)]
         guessed = [labels.tolist() for labels in model.estimator.predict(data)]
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
     def predict(self, model: Trained, data: str, output: str, confidence: bool = False) -> None:
-        from latentstruct.io import read_conll, write_conll
-
         estimator, record = model.estimator, model.record
         if confidence and not has_probabilities(estimator):
             expected = f"left out for a {type(estimator).__name__}, which has no probabilities"
@@ -204,7 +197,7 @@ class ChainKind(KindSpec):
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
         # In a file without labels other columns move, unless the labels are in the last one.
-        sentences: Any = read_conll(data, blank=record.blank if record.label_is_last else None)
+        sentences: Any = io.read_conll(data, blank=record.blank if record.label_is_last else None)
         X = model.features.transform(record.used_columns(sentences, data))
         last = [labels.tolist() for labels in estimator.predict(X)]
         if confidence:
@@ -213,7 +206,7 @@ class ChainKind(KindSpec):
                 for tokens, labels in zip(sentences, last, strict=True)
             ]
             last = [[f"{value:.4f}" for value in values] for values in estimator.confidence(X)]
-        write_conll(output, sentences, last)
+        io.write_conll(output, sentences, last)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         n_more = scores["n_unlabeled"]
@@ -252,8 +245,6 @@ def compare_chains(
     estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | int | None = None
 ) -> dict[str, Any]:
     """Return the quality of predictions, on labeled tokens."""
-    from latentstruct.metrics import chunk_scores
-
     pairs = [
         [(a, b) for a, b in zip(truth, guess, strict=True) if a != unknown]
         for truth, guess in zip(Y, guessed, strict=True)
@@ -272,7 +263,7 @@ def compare_chains(
     }
     # A chunk with an unknown label may begin or end anywhere.
     if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabeled"]:
-        scores = asdict(chunk_scores(Y, guessed))
+        scores = asdict(metrics.chunk_scores(Y, guessed))
         result["chunks"] = {key: scores[key] for key in scores if key not in ("accuracy", "n_tokens")}
     return result
 

@@ -4,16 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import option
 from latentstruct.cli.kind import Record
+from latentstruct.cli.lazy import windows
 from latentstruct.exceptions import Description, FormatError, InputError
-
-if TYPE_CHECKING:
-    from latentstruct.features.windows import WindowFeatures
-    from latentstruct.io import ColumnSentences
 
 EMPTY = "_"
 """What an empty label is read as if nothing else marks unknown labels."""
@@ -40,11 +38,9 @@ class FeatureOptions:
     bigrams: bool = option(True, "Use pairs and triples of neighboring words.")
     min_count: int = option(1, "Minimum number of tokens with a feature.", min=1)
 
-    def template(self) -> "WindowFeatures":
+    def template(self) -> "windows.WindowFeatures":
         """Return the features to learn."""
-        from latentstruct.features.windows import WindowFeatures
-
-        return WindowFeatures(self.window, self.affixes, self.shape, self.bigrams, self.min_count)
+        return windows.WindowFeatures(self.window, self.affixes, self.shape, self.bigrams, self.min_count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +109,7 @@ class ChainRecord(Record):
     columns: list[int]
     unknown: str | None = None
 
-    def used_columns(self, sentences: "ColumnSentences", name: str) -> "ColumnSentences":
+    def used_columns(self, sentences: "io.ColumnSentences", name: str) -> "io.ColumnSentences":
         """Return the columns the features use, from a file with or without the labels."""
         found = sentences.n_columns
         if found not in (self.n_columns, self.n_columns - 1):
@@ -122,7 +118,7 @@ class ChainRecord(Record):
         shift = self.n_columns - found
         return choose(sentences, [k - shift * (k > self.label_column) for k in self.columns])
 
-    def check_labeled(self, sentences: "ColumnSentences", name: str, hint: str | None = None) -> None:
+    def check_labeled(self, sentences: "io.ColumnSentences", name: str, hint: str | None = None) -> None:
         """Raise if the labels are missing."""
         if sentences.n_columns != self.n_columns:
             expected = f"{self.n_columns} columns with {self._shown_label}"
@@ -157,11 +153,9 @@ def no_known_labels(name: str, unknown: Any) -> FormatError:
     return FormatError(name, Description(f"the mark of unknown labels, {unknown!r}, at every token"), "some labels")
 
 
-def choose(sentences: "ColumnSentences", used: Iterable[int]) -> "ColumnSentences":
+def choose(sentences: "io.ColumnSentences", used: Iterable[int]) -> "io.ColumnSentences":
     """Return some columns of sentences."""
-    from latentstruct.io import ColumnSentences
-
-    return ColumnSentences(tuple(sentences.columns[k] for k in used), sentences.offsets)
+    return io.ColumnSentences(tuple(sentences.columns[k] for k in used), sentences.offsets)
 
 
 def check_marks(counts: Counter[str], unknown: str | None, name: str) -> None:
@@ -191,15 +185,16 @@ def marked(Y: Sequence[Sequence[str]], unknown: str | None) -> list[list[Any]]:
     return [[-1 if label == unknown else label for label in labels] for labels in Y]
 
 
-def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
-    """Return each run of labeled tokens as a sequence of its own; the label −1 is unknown."""
-    runs, labels = [], []
-    for x, y in zip(X, Y, strict=True):
+def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]], list[int]]:
+    """Return each run of labeled tokens as a sequence of its own, and the number of its sentence; −1 is unknown."""
+    runs, labels, origins = [], [], []
+    for number, (x, y) in enumerate(zip(X, Y, strict=True)):
         start = 0
         for stop in range(len(y) + 1):
             if stop == len(y) or y[stop] == -1:
                 if stop > start:
                     runs.append(x[start:stop])
                     labels.append(list(y[start:stop]))
+                    origins.append(number)
                 start = stop + 1
-    return runs, labels
+    return runs, labels, origins

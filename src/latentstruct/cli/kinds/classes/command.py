@@ -4,20 +4,19 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io, tasks
 from latentstruct.cli.common import is_prepared, refuse_prepared, unknown_label, write_lines
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_weights
 from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
 from latentstruct.cli.prepared import PrepareOptions, open_for
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import FilePath, KeptInput, extension
 from latentstruct.progress.display import Progress, print_table, show_percent
-
-if TYPE_CHECKING:
-    from latentstruct.io import ClassData
-    from latentstruct.io.text import FilePath
 
 TABLES = (".csv", ".tsv")
 bias_option = partial(option, 1.0, "Value of a constant feature; 0 for none.")
@@ -102,10 +101,7 @@ class ClassesKind(KindSpec):
     settled_options = ("label", "zero_based")
 
     def load(self, options: ClassesOptions, progress: Progress) -> Loaded:
-        from latentstruct.io import read_classes
-        from latentstruct.tasks import Multiclass
-
-        samples = read_classes(options.data, label=options.label, zero_based=options.zero_based)
+        samples = io.read_classes(options.data, label=options.label, zero_based=options.zero_based)
         n_samples, n_features = samples.X.shape
         progress.say(f"read {n_samples} samples, {n_features} features from {options.data}")
         y = samples.y.tolist()
@@ -118,7 +114,7 @@ class ClassesKind(KindSpec):
             n_examples=n_samples,
         )
         sizes = {"n_examples": n_samples, "n_features": n_features, "n_labels": len(set(y))}
-        estimator = options.estimator(Multiclass(bias=options.bias), n_samples)
+        estimator = options.estimator(tasks.Multiclass(bias=options.bias), n_samples)
         return Loaded(samples.X, samples.y, estimator, sizes, record, n_features, frozenset(y), (samples.X, y))
 
     def load_prepared(self, options: ClassesOptions, progress: Progress) -> Loaded:
@@ -173,17 +169,12 @@ class ClassesKind(KindSpec):
         return {"weights": strongest_weights(model.estimator, model.record.feature_name, top)}
 
 
-def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "ClassData":
+def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "io.ClassData":
     """Read a table by the names of its columns, in any order; without a label column unless `labeled`."""
-    import numpy as np
-
-    from latentstruct.io import ClassData, read_csv
-    from latentstruct.io.text import KeptInput
-
     wanted = record.feature_names or []
     for label in [record.label] if labeled else [record.label, wanted[-1]]:
         try:
-            X, y, names = read_csv(name, label)
+            X, y, names = io.read_csv(name, label)
         except FormatError:
             raise
         except InputError:
@@ -197,25 +188,23 @@ def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "Class
             X, names = np.column_stack([X, y.astype(np.float64)]), [*names, label]
         order = {column: k for k, column in enumerate(names)}
         if order.keys() == set(wanted):
-            return ClassData(X[:, [order[column] for column in wanted]], y, wanted)
+            return io.ClassData(X[:, [order[column] for column in wanted]], y, wanted)
     listed = ", ".join(wanted[:20]) + (", …" if len(wanted) > 20 else "")
     others = "and the label" if labeled else "and no other column but the label"
     expected = f"the {len(wanted)} features of the model ({listed}) {others}"
     raise FormatError(name, Description("other columns"), expected, line=1)
 
 
-def read_samples(name: str, record: ClassesRecord, n_features: int, labeled: bool) -> "ClassData":
+def read_samples(name: str, record: ClassesRecord, n_features: int, labeled: bool) -> "io.ClassData":
     """Read samples as the training data of the model."""
-    from latentstruct.io import read_classes
     from latentstruct.io.tables import keep_samples
-    from latentstruct.io.text import extension
 
     refuse_prepared(data=name)
     source = keep_samples(name)
     if extension(source) not in TABLES:
-        return read_classes(source, n_features=n_features, zero_based=record.zero_based)
+        return io.read_classes(source, n_features=n_features, zero_based=record.zero_based)
     if record.feature_names is None:
-        return read_classes(source, n_features=n_features)
+        return io.read_classes(source, n_features=n_features)
     return read_table(source, record, labeled)
 
 

@@ -1,8 +1,9 @@
 """Prepare samples with one class each."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.classes.command import TABLES, ClassesPrepareOptions, ClassesRecord, as_known, read_samples
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
@@ -14,9 +15,6 @@ from latentstruct.io.text import extension
 from latentstruct.progress.display import Progress
 from latentstruct.tasks import Multiclass
 from latentstruct.tasks.labels import LabelSet
-
-if TYPE_CHECKING:
-    from latentstruct.io import ClassData
 
 
 def prepare(options: ClassesPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
@@ -64,7 +62,7 @@ def _prepare_like(options: ClassesPrepareOptions, model: Trained, progress: Prog
     return ToPrepare(model.estimator.task_, replace(model.record, n_examples=n_samples, seconds=0.0), sizes, blocks)
 
 
-def _read_table_like(name: str, model: Trained, labeled: bool) -> "ClassData":
+def _read_table_like(name: str, model: Trained, labeled: bool) -> "io.ClassData":
     """Read a table for a model, with an error of its own for one that only lacks labels."""
     try:
         return read_samples(name, model.record, model.features, labeled)

@@ -2,20 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import located
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.lazy import item_pairs
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_table, show_percent
 
-if TYPE_CHECKING:
-    from latentstruct.io.groups import ItemGroups
-
-MEASURES = {"muc": "MUC", "b_cubed": "B³", "ceaf_entity": "CEAF-e", "ceaf_mention": "CEAF-m", "pairs": "pairs"}
+MEASURES = {
+    "muc": "MUC",
+    "b_cubed": "B³",
+    "ceaf_entity": "CEAF-e",
+    "ceaf_mention": "CEAF-m",
+    "lea": "LEA",
+    "pairs": "pairs",
+}
 
 
 ClusterModel = Literal["latent", "correlation"]
@@ -59,11 +65,9 @@ class ClusteringKind(KindSpec):
 
     def clustering(self, options: Any, latent_C: float, penalty: float = 1.0) -> Any:
         """Return the untrained estimator; the latent loss counts items, that of pairs is a fraction."""
-        from latentstruct.tasks import Coreference, CorrelationClustering
-
         latent = options.model == "latent"
         C = options.C or (latent_C if latent else 100.0)
-        return options.latent_svm(Coreference(penalty) if latent else CorrelationClustering(), C=C)
+        return options.latent_svm(tasks.Coreference(penalty) if latent else tasks.CorrelationClustering(), C=C)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         rows = [
@@ -83,13 +87,14 @@ class ClusterKind(ClusteringKind):
     example_file = "cluster.csv"
     prediction_file = "predicted.csv"
     predicts = "Items: the columns group, if DATA has it, and cluster."
-    judged_by = "Items: MUC, B³, CEAF and pairs."
+    judged_by = "Items: MUC, B³, CEAF, LEA and pairs."
     options = ClusterOptions
     record = ClusterRecord
     score_facts = (
         ("groups", "{n_examples}, {n_items} items"),
         ("pair loss", "{pair_loss:%} (mean over groups of the fraction of wrong pairs)"),
     )
+    per_example = ("names", "rows", "items", "clusters")
     headline = (("pair F1", "pairs.f1"), ("pair loss", "pair_loss"))
     main = ("pairs.f1",)
 
@@ -114,18 +119,16 @@ class ClusterKind(ClusteringKind):
         except InputError:
             return False
 
-    def read(self, model: Trained, held_out: HeldOut) -> "ItemGroups":
+    def read(self, model: Trained, held_out: HeldOut) -> "io.ItemGroups":
         return read_labeled(held_out.data or "", model.record.feature_names)
 
-    def score(self, model: Trained, data: "ItemGroups") -> dict[str, Any]:
+    def score(self, model: Trained, data: "io.ItemGroups") -> dict[str, Any]:
         found = model.estimator.predict(describe_pairs(data, model.record.relations))
         return compare_clusters(data.clusters or [], found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.groups import write_groups
-
         groups = read_named(data, model.record.feature_names)
-        write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
+        io.write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names = pair_names(model.record)
@@ -144,46 +147,38 @@ class ClusterKind(ClusteringKind):
 
 def parse_relations(text: str) -> list[str]:
     """Return names separated by commas."""
-    from latentstruct.features.pairs import RELATIONS
-
     chosen = [name.strip() for name in text.split(",")]
-    if not set(chosen) <= set(RELATIONS) or len(set(chosen)) < len(chosen):
-        raise InputError("relations", text, f"some of {', '.join(RELATIONS)}, separated by commas")
+    if not set(chosen) <= set(item_pairs.RELATIONS) or len(set(chosen)) < len(chosen):
+        raise InputError("relations", text, f"some of {', '.join(item_pairs.RELATIONS)}, separated by commas")
     return chosen
 
 
 def pair_names(record: ClusterRecord) -> list[str]:
     """Return the names of the features of pairs."""
-    from latentstruct.features.pairs import pair_feature_names
-
-    return pair_feature_names(record.feature_names, record.relations)
+    return item_pairs.pair_feature_names(record.feature_names, record.relations)
 
 
-def describe_pairs(groups: "ItemGroups", relations: list[str]) -> list[Any]:
+def describe_pairs(groups: "io.ItemGroups", relations: list[str]) -> list[Any]:
     """Return the features of the pairs of each group."""
-    from latentstruct.features.pairs import pair_features
-
     found = []
     for name, items in zip(groups.names, groups.items, strict=True):
         try:
-            found.append(pair_features(items, relations))
+            found.append(item_pairs.pair_features(items, relations))
         except InputError as error:
             raise located(error, f"group {name!r}" if name else "the items") from error
     return found
 
 
-def read_named(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
+def read_named(name: str, feature_names: list[str] | None = None) -> "io.ItemGroups":
     """Read groups, with the features of a model if they are given."""
-    from latentstruct.io.groups import read_groups
-
-    groups = read_groups(name)
+    groups = io.read_groups(name)
     if feature_names is not None and groups.feature_names != feature_names:
         found = Description(", ".join(groups.feature_names))
         raise FormatError(name, found, f"the features {', '.join(feature_names)} in this order, as in training")
     return groups
 
 
-def read_labeled(name: str, feature_names: list[str] | None = None) -> "ItemGroups":
+def read_labeled(name: str, feature_names: list[str] | None = None) -> "io.ItemGroups":
     """Read groups with known clusters."""
     groups = read_named(name, feature_names)
     if groups.clusters is None:
@@ -193,9 +188,7 @@ def read_labeled(name: str, feature_names: list[str] | None = None) -> "ItemGrou
 
 def compare_clusters(truth: Sequence[Any], found: Sequence[Any]) -> dict[str, Any]:
     """Return the quality of predicted clusters."""
-    from latentstruct.metrics import cluster_scores
-
-    scores = asdict(cluster_scores(truth, found))
+    scores = asdict(metrics.cluster_scores(truth, found))
     return {"n_examples": scores.pop("n_documents"), **scores}
 
 

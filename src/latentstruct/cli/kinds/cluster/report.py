@@ -1,15 +1,11 @@
 """Report of clusters of items."""
 
-from typing import TYPE_CHECKING
-
+from latentstruct import io
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.cluster import clusterings
 from latentstruct.cli.kinds.cluster.command import KIND, compare_clusters, describe_pairs, pair_names
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Block, Examples
-
-if TYPE_CHECKING:
-    from latentstruct.io.groups import ItemGroups
 
 WHAT = "items"
 FEATURES_SHOWN = 3
@@ -22,7 +18,7 @@ def weight_blocks(model: Trained) -> list[Block]:
     )
 
 
-def examples(model: Trained, groups: "ItemGroups", source: str) -> Examples:
+def examples(model: Trained, groups: "io.ItemGroups", source: str) -> Examples:
     """Return predicted clusters of groups, with the forests of links where the model has them."""
     assert groups.clusters is not None
     X = describe_pairs(groups, model.record.relations)

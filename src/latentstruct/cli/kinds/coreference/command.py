@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, Loaded, Record, Trained
 from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel, cluster_model_option, compare_clusters
+from latentstruct.cli.lazy import mentions
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError
-from latentstruct.progress.display import Progress
-
-if TYPE_CHECKING:
-    from latentstruct.features.mentions import Document, MentionPairFeatures
+from latentstruct.io.coreference import coreference_files
+from latentstruct.progress.display import Progress, print_table, show_percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class CoreferenceKind(ClusteringKind):
     example_file = "coreference.conll"
     prediction_file = "predicted.conll"
     predicts = "Coreference: CoNLL-2012 with the mentions of the file in predicted clusters and its other columns."
-    judged_by = "Coreference: MUC, B³, CEAF and pairs."
+    judged_by = "Coreference: MUC, B³, CEAF, LEA and pairs, beside simple rules."
     options = CoreferenceOptions
     record = CoreferenceRecord
     score_facts = (
@@ -76,55 +76,48 @@ class CoreferenceKind(ClusteringKind):
     main = ("conll_f1",)
 
     def load(self, options: CoreferenceOptions, progress: Progress) -> Loaded:
-        from latentstruct.features.mentions import MentionPairFeatures
-
         documents = read_documents(options.data)
         n_mentions = sum(len(document.mentions) for document in documents)
         progress.say(f"read {len(documents)} documents with mentions, {n_mentions} mentions from {options.data}")
-        features = MentionPairFeatures()
+        features = mentions.MentionPairFeatures()
         X = features.transform(documents)
         sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": sum(x.shape[0] for x in X)}
         sizes["n_features"] = X[0].shape[1]
-        record = CoreferenceRecord(features=features.state(), n_mentions=n_mentions, n_examples=len(X))
+        record = CoreferenceRecord(features=features.to_state(), n_mentions=n_mentions, n_examples=len(X))
         estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
         Y = [document.clusters for document in documents]
         return Loaded(X, Y, estimator, sizes, record, features, shown=documents)
 
-    def restore(self, model: Trained) -> "MentionPairFeatures":
-        from latentstruct.features.mentions import MentionPairFeatures
+    def features_class(self) -> Any:
+        return mentions.MentionPairFeatures
 
-        def restore(state: dict[str, Any]) -> MentionPairFeatures:
-            features = MentionPairFeatures()
-            features.restore(state)
-            return features
-
-        sizes = (lambda one: len(one.feature_names)), model.estimator.task_.n_features
-        found: MentionPairFeatures = model.restored(restore, *sizes)
-        return found
-
-    def read(self, model: Trained, held_out: HeldOut) -> "list[Document]":
+    def read(self, model: Trained, held_out: HeldOut) -> "list[mentions.Document]":
         return read_documents(held_out.data or "")
 
-    def score(self, model: Trained, data: "list[Document]") -> dict[str, Any]:
+    def score(self, model: Trained, data: "list[mentions.Document]") -> dict[str, Any]:
         found = model.estimator.predict(model.features.transform(data))
-        scores = compare_clusters([document.clusters for document in data], found)
-        return {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items"), **scores}
+        truth = [document.clusters for document in data]
+        scores = compare_clusters(truth, found)
+        baselines = {name: compare_clusters(truth, clusters) for name, clusters in _baselines(data).items()}
+        sizes = {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items")}
+        return {**sizes, **scores, "baselines": {name: one["conll_f1"] for name, one in baselines.items()}}
+
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
+        super().show_score_tables(scores)
+        rows = [[name, show_percent(score)] for name, score in scores["baselines"].items()]
+        print_table("without a model", ("clusters", "CoNLL F1"), rows)
 
     def input_files(self, data: str) -> Sequence[str | Path]:
-        from latentstruct.io.coreference import coreference_files
-
         files = coreference_files(data)
         texts = [Path(name).with_suffix(".txt") for name in files if Path(name).suffix.lower() == ".ann"]
         return [*files, *texts]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io import read_coreference, write_coreference
-
-        documents = read_coreference(data)
+        documents = io.read_coreference(data)
         marked = [document for document in documents if len(document.mentions)]
         predicted = iter(model.estimator.predict(model.features.transform(marked)) if marked else [])
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
-        write_coreference(output, documents, clusters)
+        io.write_coreference(output, documents, clusters)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         names, task = model.features.feature_names, model.estimator.task_
@@ -139,11 +132,15 @@ class CoreferenceKind(ClusteringKind):
         return [("penalty", f"{result['penalty']:g}")] if result.get("penalty") is not None else []
 
 
-def read_documents(name: str) -> "list[Document]":
-    """Read the documents that have mentions."""
-    from latentstruct.io import read_coreference
+def _baselines(documents: "list[mentions.Document]") -> dict[str, list[Any]]:
+    """Return the clusters of all documents by each simple rule."""
+    found = [mentions.baseline_clusters(document) for document in documents]
+    return {name: [one[name] for one in found] for name in found[0]}
 
-    documents = [document for document in read_coreference(name) if len(document.mentions)]
+
+def read_documents(name: str) -> "list[mentions.Document]":
+    """Read the documents that have mentions."""
+    documents = [document for document in io.read_coreference(name) if len(document.mentions)]
     if not documents:
         raise FormatError(name, Description("none"), "mentions, marked as (3 … 3) in the last column")
     return documents

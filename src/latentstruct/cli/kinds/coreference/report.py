@@ -1,17 +1,13 @@
 """Report of coreference: features of pairs, and texts with the forests of links."""
 
-from typing import TYPE_CHECKING
-
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.cluster import clusterings
 from latentstruct.cli.kinds.cluster.command import compare_clusters
 from latentstruct.cli.kinds.coreference.command import KIND
+from latentstruct.cli.lazy import mentions
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.forests import called_clusters, lettered_clusters
 from latentstruct.viz.report.blocks import Block, Examples, Token, Tokens
-
-if TYPE_CHECKING:
-    from latentstruct.features.mentions import Document
 
 WHAT = "mentions"
 MOST_WORDS = 250
@@ -24,7 +20,7 @@ def weight_blocks(model: Trained) -> list[Block]:
     return clusterings.weight_blocks(names, model.estimator.coef_, bool(model.estimator.task_.latent))
 
 
-def examples(model: Trained, documents: "list[Document]", source: str) -> Examples:
+def examples(model: Trained, documents: "list[mentions.Document]", source: str) -> Examples:
     """Return predicted clusters of documents with their forests."""
     truth = [document.clusters for document in documents]
     X = model.features.transform(documents)
@@ -49,11 +45,11 @@ def examples(model: Trained, documents: "list[Document]", source: str) -> Exampl
     )
 
 
-def _name(document: "Document") -> str:
+def _name(document: "mentions.Document") -> str:
     return f"{document.name}, part {document.part}" if document.part else document.name
 
 
-def show_text(document: "Document", found: clusterings.Clustering) -> Tokens:
+def show_text(document: "mentions.Document", found: clusterings.Clustering) -> Tokens:
     """Return the sentences of the shown mentions, with outermost mentions as units."""
     window, part = found.part()
     mentions = document.mentions[window]

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from latentstruct import tasks
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.declaring import argument, option, skip_bad_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.lazy import box_features, image_files
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import (
@@ -25,7 +27,6 @@ from latentstruct.progress.eta import describe_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.detect.files import Photographs
-    from latentstruct.features.boxes import BoxFeatures
 
 PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
 MIDDLE = 0.75
@@ -93,10 +94,8 @@ class DetectOptions(ImageOptions):
 
     def estimator(self) -> Any:
         """Return the untrained estimator."""
-        from latentstruct.tasks.detection import Detection
-
         chosen: Literal["overlap", "zero_one"] = "zero_one" if self.loss == "zero-one" else "overlap"
-        task = Detection(latent_loss=None if self.model == "latent" else chosen)
+        task = tasks.Detection(latent_loss=None if self.model == "latent" else chosen)
         return self.build(ESTIMATORS[self.model], task, random_state=self.seed)
 
 
@@ -143,17 +142,19 @@ class DetectKind(KindSpec):
         ("0/1 loss", "{zero_one:.4f} (label wrong, or another candidate better)"),
         ("overlap loss", "{overlap:.4f} (1 if the label is wrong)"),
     )
+    headline = (("label accuracy", "accuracy"), ("CorLoc", "corloc"))
     main = ("accuracy",)
+    per_example = ("names", "labels", "boxes", "described")
     tables = ()
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
         from latentstruct.cli.kinds.detect.files import open_labeled
-        from latentstruct.data.images import require_vision
-        from latentstruct.features.boxes import BoxFeatures
 
-        require_vision()
+        image_files.require_vision()
         cache = choose_cache(options.cache, options.no_cache)
-        features = BoxFeatures(step=options.step, limit=options.boxes, geometry=options.geometry, cache=cache)
+        features = box_features.BoxFeatures(
+            step=options.step, limit=options.boxes, geometry=options.geometry, cache=cache
+        )
         data = open_labeled(options.data, options.labels, options.skip_bad)
         data.check_classes()
         progress.say(f"read {len(data)} images from {options.data}, of {data.describe_labels()}")
@@ -174,17 +175,14 @@ class DetectKind(KindSpec):
         n_boxes = sum(len(x.boxes) for x in X)
         sizes = {"n_examples": len(X), "n_boxes": n_boxes, "n_features": features.n_features_}
         sizes["n_labels"] = len(loaded.labels)
-        record = replace(loaded.record, features=features.state(), n_boxes=n_boxes)
+        record = replace(loaded.record, features=features.to_state(), n_boxes=n_boxes)
         return replace(loaded, X=X, sizes=sizes, record=record, shown=replace(data, described=X))
 
     def fits(self, model: Trained) -> bool:
         return len(model.estimator.classes_) > 1
 
-    def restore(self, model: Trained) -> "BoxFeatures":
-        from latentstruct.features.boxes import BoxFeatures
-
-        found: BoxFeatures = model.restored(BoxFeatures.from_state)
-        return found
+    def features_class(self) -> Any:
+        return box_features.BoxFeatures
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         return frozenset(str(label) for label in estimator.classes_)
@@ -220,11 +218,10 @@ class DetectKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.cli.kinds.detect.files import open_unlabeled
         from latentstruct.cli.kinds.detect.findings import write_findings
-        from latentstruct.data.images import require_vision
 
         if output == STANDARD_STREAM:
             raise InputError("output", output, "a folder for boxes and pictures")
-        require_vision()
+        image_files.require_vision()
         folder = Path(output)
         check_folder(folder, PREDICTIONS_FILE)
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
@@ -247,14 +244,12 @@ class DetectKind(KindSpec):
             print_table("confusion matrix", ("true / predicted", *names), counts)
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
-        facts = [("label accuracy", show_percent(scores["accuracy"]))]
-        if not scores["n_with_boxes"]:
-            return facts
-        return [*facts, ("CorLoc", show_percent(scores["corloc"])), ("central box", describe_middle(scores))]
+        facts = super().summarize(scores)
+        return [*facts, ("central box", describe_middle(scores))] if scores["n_with_boxes"] else facts
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         record, loss = model.record, model.estimator.task_.latent_loss
-        kept = {name: value for name, value in model.features.state().items() if name not in ("format", "version")}
+        kept = {name: value for name, value in model.features.to_state().items() if name != "format"}
         return {"boxes": kept, "latent_loss": loss, "n_boxes": record.n_boxes, "n_left_out": record.n_left_out}
 
     def facts(self, result: dict[str, Any]) -> Facts:

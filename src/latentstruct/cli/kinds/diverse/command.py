@@ -3,17 +3,16 @@
 import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_table, show_percent
-
-if TYPE_CHECKING:
-    from latentstruct.io.diversity import DiversityQuery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,27 +67,23 @@ class DiverseKind(KindSpec):
     headline = (("loss", "loss"), ("random loss", "random_loss"))
 
     def load(self, options: DiverseOptions, progress: Progress) -> Loaded:
-        from latentstruct.tasks.diversity import DiverseSubset
-
         exact = "auto" if options.exact is None else options.exact
-        task = DiverseSubset(options.k, levels=parse_levels(options.levels), titles=options.titles, exact=exact)
+        task = tasks.DiverseSubset(options.k, levels=parse_levels(options.levels), titles=options.titles, exact=exact)
         queries = read_labeled(options.data, options.k)
         sizes = {"n_examples": len(queries), "n_documents": sum(map(len, queries))}
         progress.say(f"read {len(queries)} queries, {sizes['n_documents']} documents from {options.data}")
         Y = [query.subtopics for query in queries]
         return Loaded(candidates(queries), Y, options.latent_svm(task), sizes, DiverseRecord(**sizes), shown=queries)
 
-    def read(self, model: Trained, held_out: HeldOut) -> "list[DiversityQuery]":
+    def read(self, model: Trained, held_out: HeldOut) -> "list[io.DiversityQuery]":
         return read_labeled(held_out.data or "", model.estimator.task.k)
 
-    def score(self, model: Trained, data: "list[DiversityQuery]") -> dict[str, Any]:
+    def score(self, model: Trained, data: "list[io.DiversityQuery]") -> dict[str, Any]:
         return compare_choices(model.estimator, data, model.estimator.predict(candidates(data)))
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.diversity import write_choices
-
         queries = read_queries(data, model.estimator.task_.k)
-        write_choices(output, queries, model.estimator.predict(candidates(queries)))
+        io.write_choices(output, queries, model.estimator.predict(candidates(queries)))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         choices = {"this model": "loss", "random": "random_loss", "most words": "unweighted_loss", "best": "best_loss"}
@@ -128,18 +123,14 @@ def parse_levels(text: str) -> tuple[float, ...]:
     return levels
 
 
-def candidates(queries: "list[DiversityQuery]") -> list[Any]:
+def candidates(queries: "list[io.DiversityQuery]") -> list[Any]:
     """Return queries as the task takes them."""
-    from latentstruct.tasks.diversity import CandidateDocuments
-
-    return [CandidateDocuments(query.words, query.titles) for query in queries]
+    return [tasks.CandidateDocuments(query.words, query.titles) for query in queries]
 
 
-def read_queries(name: str, k: int) -> "list[DiversityQuery]":
+def read_queries(name: str, k: int) -> "list[io.DiversityQuery]":
     """Read queries that have at least k documents."""
-    from latentstruct.io.diversity import read_diversity
-
-    queries = read_diversity(name)
+    queries = io.read_diversity(name)
     for query in queries:
         if len(query) < k:
             found, expected = Description(f"{len(query)} documents"), f"at least {k}"
@@ -147,7 +138,7 @@ def read_queries(name: str, k: int) -> "list[DiversityQuery]":
     return queries
 
 
-def read_labeled(name: str, k: int) -> "list[DiversityQuery]":
+def read_labeled(name: str, k: int) -> "list[io.DiversityQuery]":
     """Read queries all of which have subtopics."""
     queries = read_queries(name, k)
     for query in queries:
@@ -157,15 +148,11 @@ def read_labeled(name: str, k: int) -> "list[DiversityQuery]":
     return queries
 
 
-def compare_choices(estimator: Any, queries: "list[DiversityQuery]", chosen: Any) -> dict[str, Any]:
+def compare_choices(estimator: Any, queries: "list[io.DiversityQuery]", chosen: Any) -> dict[str, Any]:
     """Return the quality of choices, and that of random, unweighted and best choices."""
-    import numpy as np
-
-    from latentstruct.metrics.diversity import diversity_scores
-
     Y, task = [query.subtopics for query in queries], estimator.task_
-    scores = asdict(diversity_scores(Y, chosen))
-    unweighted = diversity_scores(Y, task.choose_by(candidates(queries), np.ones_like))
+    scores = asdict(metrics.diversity_scores(Y, chosen))
+    unweighted = metrics.diversity_scores(Y, task.choose_by(candidates(queries), np.ones_like))
     best = float(np.mean(task.loss(Y, Y)))
     return {"n_examples": scores.pop("n_queries"), **scores, "unweighted_loss": unweighted.loss, "best_loss": best}
 

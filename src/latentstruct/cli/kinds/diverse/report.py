@@ -1,20 +1,18 @@
 """Report of diverse subsets: benefits of words, and the subtopics that the chosen documents cover."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct import io
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.diverse.command import KIND, candidates, compare_choices
 from latentstruct.metrics.diversity import subtopic_holders
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.rankings import plot_benefits
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, TableBlock
-
-if TYPE_CHECKING:
-    from latentstruct.io.diversity import DiversityQuery
 
 WORDS_SHOWN = 6
 SUBTOPICS_SHOWN = 30
@@ -50,7 +48,7 @@ def _benefits(model: Trained) -> NDArray[np.float64]:
     return found
 
 
-def examples(model: Trained, queries: "list[DiversityQuery]", source: str) -> Examples:
+def examples(model: Trained, queries: "list[io.DiversityQuery]", source: str) -> Examples:
     """Return the chosen documents of queries."""
     chosen = model.estimator.predict(candidates(queries))
     Y = [query.subtopics for query in queries]
@@ -65,14 +63,14 @@ def examples(model: Trained, queries: "list[DiversityQuery]", source: str) -> Ex
     )
 
 
-def _remark(query: "DiversityQuery", chosen: Any) -> str:
+def _remark(query: "io.DiversityQuery", chosen: Any) -> str:
     holders = subtopic_holders(query.subtopics, "the truth")
     documents = set(chosen.tolist())
     covered = sum(not documents.isdisjoint(held) for held in holders.values())
     return f"{covered} of {len(holders)} subtopics covered by {len(documents)} of {len(query)} documents"
 
 
-def _draw(model: Trained, query: "DiversityQuery", chosen: list[int]) -> list[Block]:
+def _draw(model: Trained, query: "io.DiversityQuery", chosen: list[int]) -> list[Block]:
     """Return the chosen documents with what each adds, and the subtopics that are missed."""
     assert query.subtopics is not None
     worth = _worth_of_words(model, query)
@@ -96,12 +94,12 @@ def _draw(model: Trained, query: "DiversityQuery", chosen: list[int]) -> list[Bl
     return [TableBlock("Chosen documents", columns, rows, n_text=3), _covered_and_missed(query, chosen)]
 
 
-def _document_name(query: "DiversityQuery", j: int) -> str:
+def _document_name(query: "io.DiversityQuery", j: int) -> str:
     title = " ".join(query.titles[j])
     return f"{query.ids[j]}: {title}" if title else str(query.ids[j])
 
 
-def _worth_of_words(model: Trained, query: "DiversityQuery") -> dict[str, float]:
+def _worth_of_words(model: Trained, query: "io.DiversityQuery") -> dict[str, float]:
     """Return the benefit of covering each word of a query at the first level."""
     task, benefits = model.estimator.task_, _benefits(model)[0]
     held = Counter(word for words in query.words for word in set(words))
@@ -110,7 +108,7 @@ def _worth_of_words(model: Trained, query: "DiversityQuery") -> dict[str, float]
     return dict(zip(held, np.append(0.0, benefits)[reached].tolist(), strict=True))
 
 
-def _covered_and_missed(query: "DiversityQuery", chosen: list[int]) -> FactList:
+def _covered_and_missed(query: "io.DiversityQuery", chosen: list[int]) -> FactList:
     """Return the covered and the missed subtopics, with the numbers of their documents."""
     holders = subtopic_holders(query.subtopics, "the truth")
     documents = set(chosen)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from latentstruct import io, tasks
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
@@ -26,10 +27,6 @@ from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, say
-
-if TYPE_CHECKING:
-    from latentstruct.io import GraphFeatures, GraphRecord
-
 
 ESTIMATORS = {
     "marginal": "MarginalSSVM",
@@ -88,11 +85,9 @@ class GraphOptions(LabelOptions):
             states[name] = int(count)
         return states
 
-    def estimator(self, records: Sequence["GraphRecord"], latent: bool) -> Any:
+    def estimator(self, records: Sequence["io.GraphRecord"], latent: bool) -> Any:
         """Return the untrained estimator; without latents a latent SSVM is a plain SVM."""
-        from latentstruct.tasks import Graph
-
-        task = Graph(
+        task = tasks.Graph(
             labels=labels_of_types(records, self.states) if self.labels_by_type else None,
             hidden=self.states or None,
             shared=not self.unshared,
@@ -143,10 +138,8 @@ class GraphKind(KindSpec):
     )
 
     def load(self, options: GraphOptions, progress: Progress) -> Loaded:
-        from latentstruct.io import GraphFeatures, graph_labels, read_graphs
-
         hidden, name = options.states, options.data
-        records = read_graphs(name)
+        records = io.read_graphs(name)
         nodes = [node for record in records for node in record.nodes]
         n_unknown = check_training_labels(records, options)
         warn_of_unlabeled_types(nodes, name, hidden)
@@ -157,12 +150,12 @@ class GraphKind(KindSpec):
             f"read {len(records)} graphs, {len(nodes)} nodes and {sizes['n_edges']} edges from {name}; {n_unknown} "
             "nodes are unlabeled"
         )
-        features = GraphFeatures(not options.no_bias, options.min_count).fit(records)
+        features = io.GraphFeatures(not options.no_bias, options.min_count).fit(records)
         record = GraphModelRecord(features=features.to_state(), **sizes)
         sizes["n_labels"] = len(labels)
         with named_graphs(name):
             estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
-        return Loaded(X, graph_labels(records), estimator, sizes, record, features, labels, records)
+        return Loaded(X, io.graph_labels(records), estimator, sizes, record, features, labels, records)
 
     def naming(self, data: str) -> AbstractContextManager[None]:
         return named_graphs(data)
@@ -170,33 +163,27 @@ class GraphKind(KindSpec):
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {"inference": describe_inference(model.estimator, loaded.X)}
 
-    def restore(self, model: Trained) -> "GraphFeatures":
-        from latentstruct.io import GraphFeatures
+    def features_class(self) -> Any:
+        return io.GraphFeatures
 
-        layout = model.estimator.task_.layout_
-
-        def widths(features: GraphFeatures) -> tuple[int, ...]:
-            columns = (features.nodes_, features.edges_)
-            return tuple(0 if one is None else one.n_columns for one in columns)
-
-        expected = (layout.n_inputs, layout.n_edge_inputs)
-        found: GraphFeatures = model.restored(GraphFeatures.from_state, widths, expected)
+    def restore(self, model: Trained) -> "io.GraphFeatures":
+        found: io.GraphFeatures = super().restore(model)
+        if (found.edges_.n_columns if found.edges_ else 0) != model.estimator.task_.layout_.n_edge_inputs:
+            raise model.damaged("its features of edges do not belong to its weights")
         return found
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         return frozenset(estimator.task_.layout_.vocabulary.labels)
 
-    def read(self, model: Trained, held_out: HeldOut) -> "list[GraphRecord]":
-        from latentstruct.io import read_graphs
-
+    def read(self, model: Trained, held_out: HeldOut) -> "list[io.GraphRecord]":
         name = held_out.data or ""
-        records = read_graphs(name)
+        records = io.read_graphs(name)
         check_held_out_labels(records, name, model, held_out.allow_unknown)
         with named_graphs(name):
             model.features.transform(records)
         return records
 
-    def score(self, model: Trained, data: "list[GraphRecord]") -> dict[str, Any]:
+    def score(self, model: Trained, data: "list[io.GraphRecord]") -> dict[str, Any]:
         predicted = model.estimator.predict(model.features.transform(data))
         return compare_graphs(data, [labels.tolist() for labels in predicted])
 
@@ -205,9 +192,7 @@ class GraphKind(KindSpec):
             return super().evaluate(model, held_out)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io import predicted_graphs, read_graphs, write_graphs
-
-        records, estimator = read_graphs(data), model.estimator
+        records, estimator = io.read_graphs(data), model.estimator
         hidden = estimator.task_.hidden or {}
         with named_graphs(data):
             X = model.features.transform(records)
@@ -220,7 +205,7 @@ class GraphKind(KindSpec):
             [UNKNOWN if node.type in hidden else label for node, label in zip(record.nodes, one.tolist(), strict=True)]
             for record, one in zip(records, found, strict=True)
         ]
-        write_graphs(output, predicted_graphs(records, labels, found, confidences))
+        io.write_graphs(output, io.predicted_graphs(records, labels, found, confidences))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         print_ratios("labels", "label", [(one["label"], one) for one in scores["classes"]], f1=False)

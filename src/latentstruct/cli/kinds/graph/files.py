@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from latentstruct import io
 from latentstruct.cli.common import located, unknown_label
 from latentstruct.cli.kind import Trained
 from latentstruct.core.unknown import UNKNOWN
@@ -14,7 +15,6 @@ from latentstruct.progress.display import say
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.graph.command import GraphOptions
-    from latentstruct.io import GraphRecord
 
 EXACT = "exact"
 _EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")
@@ -25,12 +25,12 @@ def is_known(node: Any) -> bool:
     return node.label is not None and node.label != UNKNOWN
 
 
-def graph_name(name: str, k: int, record: "GraphRecord") -> str:
+def graph_name(name: str, k: int, record: "io.GraphRecord") -> str:
     """Name a graph of a file in messages."""
     return f"{name}, graph {k}" + ("" if record.id is None else f" ({record.id})")
 
 
-def check_training_labels(records: Sequence["GraphRecord"], options: "GraphOptions") -> int:
+def check_training_labels(records: Sequence["io.GraphRecord"], options: "GraphOptions") -> int:
     """Raise if labels contradict the options; return the number of unlabeled nodes."""
     name = options.data
     types = Counter(node.type for record in records for node in record.nodes)
@@ -64,7 +64,7 @@ def warn_of_unlabeled_types(nodes: Sequence[Any], name: str, hidden: Any) -> Non
         )
 
 
-def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any) -> None:
+def check_hidden_nodes(records: Sequence["io.GraphRecord"], name: str, hidden: Any) -> None:
     """Raise if a node of a type that is never observed has a label."""
     for k, record in enumerate(records):
         for v, node in enumerate(record.nodes):
@@ -73,7 +73,7 @@ def check_hidden_nodes(records: Sequence["GraphRecord"], name: str, hidden: Any)
                 raise FormatError(where, node.label, f"no label, as the type {node.type!r} is hidden")
 
 
-def check_held_out_labels(records: Sequence["GraphRecord"], name: str, model: Trained, allow_unknown: bool) -> None:
+def check_held_out_labels(records: Sequence["io.GraphRecord"], name: str, model: Trained, allow_unknown: bool) -> None:
     """Raise if graphs cannot be evaluated: all labels are missing, or the model does not know one."""
     check_hidden_nodes(records, name, model.estimator.task.hidden or {})
     labeled = False
@@ -86,7 +86,7 @@ def check_held_out_labels(records: Sequence["GraphRecord"], name: str, model: Tr
         raise no_labels(name)
 
 
-def labels_of_types(records: Sequence["GraphRecord"], hidden: Any) -> dict[str, list[Any]]:
+def labels_of_types(records: Sequence["io.GraphRecord"], hidden: Any) -> dict[str, list[Any]]:
     """Return the labels that nodes of each type have."""
     found: dict[str, set[Any]] = {}
     for record in records:
@@ -112,7 +112,7 @@ def named_graphs(name: str) -> Iterator[None]:
         raise located(error, f"{name}, graph {example[1]}") from error
 
 
-def compare_graphs(records: Sequence["GraphRecord"], predicted: Sequence[list[Any]]) -> dict[str, Any]:
+def compare_graphs(records: Sequence["io.GraphRecord"], predicted: Sequence[list[Any]]) -> dict[str, Any]:
     """Return the quality of predicted labels, on labeled nodes."""
     truths: Counter[Any] = Counter()
     guesses: Counter[Any] = Counter()

@@ -3,11 +3,12 @@
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct import io
 from latentstruct.cli.blocks import describe_confusions
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
@@ -18,9 +19,6 @@ from latentstruct.viz.plots.features import can_write, plot_weights, shorten
 from latentstruct.viz.plots.graphs import plot_graph
 from latentstruct.viz.plots.matrices import plot_matrix
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock, Text
-
-if TYPE_CHECKING:
-    from latentstruct.io import GraphRecord
 
 TOP_WEIGHTS = 20
 HEAT_MAPS = 4
@@ -123,7 +121,7 @@ def _norms(name: str, states: Sequence[str], norms: NDArray[np.float64]) -> Draw
 class _Labeled:
     """A graph with its prediction: the labels shown, the true ones (None if unknown), and which nodes are hidden."""
 
-    record: "GraphRecord"
+    record: "io.GraphRecord"
     labels: list[Any]
     truth: list[Any]
     hidden: list[bool]
@@ -135,7 +133,7 @@ class _Labeled:
         return np.array([not hid and truth is not None and label != truth for label, truth, hid in pairs], dtype=bool)
 
 
-def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examples:
+def examples(model: Trained, records: "list[io.GraphRecord]", source: str) -> Examples:
     """Return predicted labels of graphs, with the states of hidden nodes."""
     estimator, features = model.estimator, model.features
     with named_graphs(source):
@@ -158,7 +156,7 @@ def examples(model: Trained, records: "list[GraphRecord]", source: str) -> Examp
     )
 
 
-def _labeled(record: "GraphRecord", predicted: list[Any], latents: list[Any], hidden: Any) -> _Labeled:
+def _labeled(record: "io.GraphRecord", predicted: list[Any], latents: list[Any], hidden: Any) -> _Labeled:
     inner = [node.type in hidden for node in record.nodes]
     labels = [f"h{state}" if hid else label for hid, label, state in zip(inner, predicted, latents, strict=True)]
     return _Labeled(record, labels, [node.label if is_known(node) else None for node in record.nodes], inner)

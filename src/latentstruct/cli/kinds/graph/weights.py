@@ -4,6 +4,7 @@ from typing import Any
 
 from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Trained
+from latentstruct.core.lazy import np
 
 
 def states_of(layout: Any, kind: int) -> list[Any]:
@@ -14,8 +15,6 @@ def states_of(layout: Any, kind: int) -> list[Any]:
 
 def strongest_node_weights(model: Trained, top: int) -> list[dict[str, Any]]:
     """Return the strongest weights of nodes' features."""
-    import numpy as np
-
     layout, names = model.estimator.task_.layout_, model.features.nodes_.labels()
 
     def describe(place: int) -> dict[str, Any]:
@@ -30,8 +29,6 @@ def strongest_node_weights(model: Trained, top: int) -> list[dict[str, Any]]:
 
 def strongest_edge_weights(model: Trained, top: int) -> list[dict[str, Any]]:
     """Return the strongest weights of pairs of labels."""
-    import numpy as np
-
     layout, edges = model.estimator.task_.layout_, model.features.edges_
     names, first_edge = ["bias"] if edges is None else edges.labels(), int(layout.node_at[-1])
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import NOTHING, list_labels, write_lines
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_features
@@ -16,7 +17,9 @@ from latentstruct.cli.kinds.classes.command import (
     zero_based_option,
 )
 from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import NUMBER, extension
 from latentstruct.progress.display import Progress, print_facts, print_table
 
 PLAIN = ("f1", "prbep", "rocarea", "average_precision", "error")
@@ -60,9 +63,10 @@ class MeasureOptions(TrainOptions):
     )
     C: float | None = option(
         None,
-        "Weight of the measure against ½‖w‖².",
+        "Weight of the measure against ½‖w‖²; auto chooses it by folds.",
         "-C",
-        metavar="NUMBER",
+        "--C",
+        auto=float,
         shown="comparable with C = 1 of a plain SVM",
     )
     bias: float = bias_option()
@@ -89,8 +93,6 @@ class Wish(NamedTuple):
 
 def parse_wish(text: str) -> Wish:
     """Read the value of --optimize."""
-    from latentstruct.io.text import NUMBER
-
     name = text.strip().lower()
     if name in PLAIN:
         return Wish(name)
@@ -132,12 +134,10 @@ class MeasureKind(KindSpec):
     tasks = ("Measure",)
 
     def load(self, options: MeasureOptions, progress: Progress) -> Loaded:
-        from latentstruct.io import read_classes
         from latentstruct.metrics.strengths import suggest_C
-        from latentstruct.tasks import Measure
 
         wish = parse_wish(options.optimize)
-        samples = read_classes(options.data, label=options.label, zero_based=options.zero_based)
+        samples = io.read_classes(options.data, label=options.label, zero_based=options.zero_based)
         n_samples, n_features = samples.X.shape
         classes = divide_labels(samples.y, options.positive, options.data)
         n_positive = int(classes.truth.sum())
@@ -147,7 +147,7 @@ class MeasureKind(KindSpec):
             expected = f"a measure of at most {n_samples} samples"
             raise InputError("optimize", wish.measure, expected, f"{options.data} has no more.")
         C = suggest_C(wish.loss, n_samples, n_positive, wish.k) if options.C is None else options.C
-        task = Measure(wish.loss, beta=wish.beta, k=wish.k, positive=classes.positive, bias=options.bias)
+        task = tasks.Measure(wish.loss, beta=wish.beta, k=wish.k, positive=classes.positive, bias=options.bias)
         record = MeasureRecord(
             optimized=wish.measure,
             positive=classes.positive,
@@ -184,8 +184,6 @@ class MeasureKind(KindSpec):
         return int(model.estimator.task_.n_inputs_)
 
     def read(self, model: Trained, held_out: HeldOut) -> tuple[Any, Any]:
-        import numpy as np
-
         name, record = held_out.data or "", model.record
         samples = read_samples(name, record, model.features, labeled=True)
         labels = [label_text(label) for label in samples.y.tolist()]
@@ -199,8 +197,6 @@ class MeasureKind(KindSpec):
         return score_of_values(model, data[1], positive_scores(model.estimator, data[0]))
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.text import extension
-
         X = read_samples(data, model.record, model.features, labeled=False).X
         labels, values = model.estimator.predict(X).tolist(), positive_scores(model.estimator, X).tolist()
         lines = [f"{label}\t{value!r}" for label, value in zip(labels, values, strict=True)]
@@ -220,9 +216,11 @@ class MeasureKind(KindSpec):
         columns = ("predicted", f"true {scores['positive']}", f"true {scores['negative']}")
         print_table("contingency table", columns, rows)
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
-        name = scores["optimized"]
-        return [(name_measure(name, scores["beta"]), show_value(scores.get(name)))]
+    def show_figure(self, value: float | None) -> str:
+        return show_value(value)
+
+    def figures(self, scores: dict[str, Any]) -> dict[str, Any]:
+        return {name_measure(scores["optimized"], scores["beta"]): scores.get(scores["optimized"])}
 
     def main_score(self, scores: dict[str, Any]) -> float:
         name = scores["optimized"]
@@ -267,8 +265,6 @@ def label_text(label: Any) -> str:
 
 def find_label(known: list[Any], text: str) -> list[Any]:
     """Return the label of a text, a number in any form; an empty list if there is none."""
-    from latentstruct.io.text import NUMBER
-
     exact = [label for label in known if str(label) == text]
     number = label_text(float(text)) if NUMBER.fullmatch(text) else text
     return (exact or [label for label in known if label_text(label) == number])[:1]
@@ -276,8 +272,6 @@ def find_label(known: list[Any], text: str) -> list[Any]:
 
 def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
     """Find the positive label, and make the others one negative label if there are several."""
-    import numpy as np
-
     known = sorted(set(y.tolist()))
     if len(known) == 1:
         raise FormatError(name, Description(f"the label {known[0]!r} at every sample"), "samples of two classes")
@@ -296,11 +290,9 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
 
 def score_of_values(model: Trained, truth: Any, values: Any) -> dict[str, Any]:
     """Return all measures of scores, which are above 0 for positive samples, and the one trained for."""
-    from latentstruct.metrics import measure_scores
-
     task = model.estimator.task_
     k = task.k if task.k is not None and task.k <= len(truth) else None
-    scores = measure_scores(truth, values, beta=task.beta, k=k)
+    scores = metrics.measure_scores(truth, values, beta=task.beta, k=k)
     return {"n_examples": scores.pop("n_examples"), **KIND._named(model), **scores}
 
 
@@ -322,8 +314,6 @@ def positive_scores(estimator: Any, X: Any) -> Any:
 
 def threshold_of(estimator: Any) -> float:
     """Return the threshold that the weighted features of a positive sample exceed."""
-    import numpy as np
-
     return -float(positive_scores(estimator, np.zeros((1, estimator.task_.n_inputs_)))[0]) + 0.0
 
 

@@ -1,12 +1,13 @@
-"""Models that find a motif in DNA sequences."""
+"""Models that find motifs in DNA sequences."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from latentstruct.cli.common import is_prepared, refuse_prepared, say_warnings
-from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
+from latentstruct.cli.common import NOTHING, is_prepared, refuse_prepared, say_warnings
+from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.kinds.motif.files import (
     PARTS,
@@ -14,49 +15,96 @@ from latentstruct.cli.kinds.motif.files import (
     MotifData,
     MotifFileOptions,
     MotifParts,
+    Reader,
     check_negatives,
     check_one_form,
+    no_negatives,
     read_judged,
     read_known_sites,
-    read_sequences,
     site_scores,
 )
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_table, show_percent
+from latentstruct.tasks.motif.significance import Enrichment
 
 if TYPE_CHECKING:
     from latentstruct.io import Sequences
+    from latentstruct.viz.report.blocks import Block
 
-MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.tsv"
+FILES = ("motif.meme", "logo.png", "sites.bed")
+AUTO, AUTO_WIDTHS, MOST_MOTIFS = "auto", (6, 18), 10
+USUAL_SHUFFLE = 2
+_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotifOptions(MotifFileOptions, TrainOptions):
-    """Find the motif that separates positive DNA sequences from negative ones, and its site in each of them.
+    """Find a motif that separates positive DNA sequences from negative ones, its sites and its significance.
 
-    Plain or gzip-compressed FASTA: either DATA with headers such as >name label=1 and >name label=-1, or --positive
-    with --negative or --background or both. --background may be used with DATA too. The file of --valid has labels in
-    its headers.
+    Plain or gzip-compressed FASTA: either DATA with headers such as >name label=1 and >name label=-1, or --positive,
+    alone or with --negative or --background or both. --background may be used with DATA too. Without negative
+    sequences, shuffled copies of the positive ones are used, which have the same dinucleotides. RNA is read as DNA, and
+    letters such as R are read as N.
 
-    The folder of the model also gets motif.meme, logo.png and sites.tsv, in which a site begins at start, counted from
-    0, and ends before end. Ctrl-C saves the best weights so far.
+    A third of the sequences, at most 1000 of each class, is held out. The motif is first found in the others and tested
+    on those held out; the p-value includes the choice of a threshold, and the E-value is the p-value times the number
+    of motifs tested. The model is then trained on all sequences. A motif with an E-value above 0.05 is not significant.
+
+    The folder of the model also gets motif.meme, logo.png and sites.bed. With --motifs, further motifs are found where
+    the sites of earlier ones are masked; they are in these files, and the model is that of the first motif. Ctrl-C
+    saves the best weights so far.
 
     The training error is no estimate of the error on other sequences: use --valid, or evaluate on other data.
 
-    Examples: latentstruct train motif labeled.fa --width 13; latentstruct train motif --positive bound.fa
-    --background intergenic.fa.gz --width 17 --strands 2
+    Examples: latentstruct train motif --positive peaks.fa --width auto --motifs auto; latentstruct train motif
+    --positive bound.fa --background intergenic.fa.gz --match --width 17
     """
+
+    files: ClassVar[tuple[str, ...]] = (*MotifFileOptions.files, "valid_positive", "valid_negative")
 
     data: str | None = argument(
         "FASTA with label=1 or label=-1 in its headers, or a folder of prepared data; - is standard input.",
         None,
         "--positive and others",
     )
-    width: int = option(11, "Number of letters of the motif.", min=1)
+    width: str = option(
+        "11",
+        "Number of letters of the motif; from a range such as 8-14, or auto for "
+        f"{AUTO_WIDTHS[0]}-{AUTO_WIDTHS[1]}, it is chosen by cross-validation.",
+        metavar="N|FROM-TO|auto",
+    )
+    motifs: str = option(
+        "1", f"Number of motifs to find; auto for as many as are significant, up to {MOST_MOTIFS}.", metavar="N|auto"
+    )
     order: int = option(3, "Order of the Markov background.", min=0, max=5, sets="background_order")
-    strands: int = option(1, "2 if the motif may be on the other strand.", min=1, max=2)
+    strands: int = option(2, "1 for RNA, or if the motif is on the given strand only.", min=1, max=2)
+    shuffle: int | None = option(
+        None,
+        "Use shuffled positive sequences as negative ones, with the same number of each word of this many letters.",
+        metavar="K",
+        shown=f"{USUAL_SHUFFLE} if there are no others",
+        min=1,
+        max=6,
+    )
+    match: bool = option(
+        False, "Choose negatives from --background by length and GC content, one per positive sequence."
+    )
+    test_share: float | None = option(
+        None,
+        "Share of the sequences to hold out for the test of the motif; 0 for no test.",
+        "--held-out",
+        metavar="SHARE",
+        shown="a third, at most 1000 of each class, if there are 24 or more",
+        min=0.0,
+        max=0.9,
+    )
+    name: str | None = option(None, "Name of the motif in all files.", shown="that of the file")
+    skip_bad: bool = option(False, "Leave out sequences that are too short or have other letters, and count them.")
+    mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as N.")
+    valid_positive: str | None = option(None, "Held-out sequences with the motif.", metavar="FASTA")
+    valid_negative: str | None = option(None, "Held-out sequences without the motif.", metavar="FASTA")
     background_weight: float | None = option(
         None,
         "Weight of a --background sequence.",
@@ -67,15 +115,87 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     start: Literal["kmers", "random"] = option(
         "kmers", "Initial sites: kmers (enriched words) or random.", metavar="NAME", sets="init"
     )
-    restarts: int = restarts_option(3)
+    restarts: int = option(3, "Number of starts if no sequences are held out, or with --start random.", min=1)
 
     @property
     def source(self) -> str:
         return self.data or self.positive or ""
 
+    @property
+    def valid_source(self) -> str | None:
+        return self.valid or self.valid_positive
+
+    def held_out(self) -> HeldOut:
+        return HeldOut(self.valid, None, self.valid_positive, self.valid_negative, skip_bad=self.skip_bad)
+
+    @property
+    def width_range(self) -> tuple[int, int]:
+        """The least and the largest width."""
+        if self.width == AUTO:
+            return AUTO_WIDTHS
+        found = _RANGE.fullmatch(self.width)
+        low, high = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= low <= high:
+            raise InputError("width", self.width, "a number of at least 1, a range such as 8-14, or auto")
+        return low, high
+
+    @property
+    def most_motifs(self) -> int:
+        """The largest number of motifs."""
+        wanted = MOST_MOTIFS if self.motifs == AUTO else int(self.motifs) if self.motifs.isdecimal() else 0
+        if not 1 <= wanted <= MOST_MOTIFS:
+            raise InputError("motifs", self.motifs, f"a number from 1 to {MOST_MOTIFS}, or auto")
+        return wanted
+
+    @property
+    def motif_name(self) -> str:
+        """The name of the motif."""
+        stem = Path(self.source).name.split(".")[0]
+        return self.name or re.sub(r"\W+", "_", stem) or "motif"
+
+    def motif_svm(self, width: int, restarts: int) -> Any:
+        """Return an untrained model."""
+        from latentstruct.tasks import Motif
+
+        task = Motif(width, background_order=self.order, strands=self.strands)
+        init = "task" if self.start == "kmers" else "random"
+        return self.latent_svm(task, init=init, restarts=restarts)
+
     def check(self) -> None:
         super().check()
-        self.check_files(self.background_weight)
+        self.check_files()
+        _ = self.width_range
+        if self.most_motifs > 1 and self.test_share == 0.0:
+            raise InputError("motifs", self.motifs, "1 if no sequences are held out")
+        if self.name is not None and len(self.name.split()) != 1:
+            raise InputError("name", self.name, "one word")
+        if self.match and self.background is None:
+            raise InputError("background", NOTHING, "given with `match`")
+        for name in ("negative", "background"):
+            if self.shuffle is not None and getattr(self, name) is not None:
+                raise InputError("shuffle", self.shuffle, f"left out with `{name}`")
+        if self.match and self.negative is not None:
+            raise InputError("match", True, "left out with `negative`")
+        check_one_form(self.valid, self.valid_positive, self.valid_negative)
+        if (self.valid_positive is None) != (self.valid_negative is None):
+            missing = "valid_positive" if self.valid_positive is None else "valid_negative"
+            raise InputError(missing, NOTHING, "given, as the other class is")
+        if self.negative or self.background or self.data:
+            check_negatives(bool(self.negative or self.data), bool(self.background), self.background_weight)
+
+    def read_parts(self, progress: Progress) -> MotifData:
+        """Read the sequences, and shuffle or choose negative ones if there are none."""
+        parts = self.read(Reader(self.width_range[0], self.skip_bad, self.mask_repeats, progress))
+        if self.match:
+            parts = parts.with_matched(self.seed)
+            progress.say(f"chose {parts.counts[1]} negative sequences by length and GC content from {self.background}")
+        elif parts.negative is None and parts.background is None:
+            if self.data is not None and self.shuffle is None:
+                raise no_negatives(self.data)
+            k = USUAL_SHUFFLE if self.shuffle is None else self.shuffle
+            parts = parts.with_shuffled(k, self.seed)
+            progress.say(f"shuffled the positive sequences as negative ones; words of {k} letters are kept")
+        return parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +221,8 @@ class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
     )
 
     def check(self) -> None:
-        self.check_files(None)
+        self.check_files()
+        check_negatives(bool(self.negative or self.data), bool(self.background), None)
         if self.unlabeled and (self.data is None or self.background is not None):
             raise InputError("unlabeled", True, f"left out with `{'background' if self.data else 'positive'}`")
         super().check()
@@ -116,6 +237,10 @@ class MotifRecord(Record):
     n_positive: int
     n_negative: int
     n_background: int
+    name: str = "motif"
+    longest: int | None = None
+    e_value: float | None = None
+    enrichment: Enrichment | None = None
 
 
 class MotifKind(KindSpec):
@@ -130,7 +255,7 @@ class MotifKind(KindSpec):
     )
     example_file = "motif.fa"
     prediction_file = "predicted.tsv"
-    predicts = "Motifs: a table with label, score and best site of each sequence."
+    predicts = "Motifs: the best site of each sequence with its score as BED, with the columns site and label added."
     judged_by = (
         "Motifs: error, AUC and, with --sites, the fraction of sequences with known sites in which one is hit. A "
         "site is hit if the predicted one overlaps it by at least half of the shorter of both."
@@ -140,13 +265,15 @@ class MotifKind(KindSpec):
     settled_options = ("background",)
     record = MotifRecord
     tasks = ("Motif",)
-    files = (MEME_FILE, LOGO_FILE, SITES_FILE)
-    judged_on = frozenset({"data", "positive", "negative", "sites"})
+    files = FILES
+    judged_on = frozenset({"data", "positive", "negative", "sites", "skip_bad"})
+    predict_flags = frozenset({"skip_bad"})
     judged_on_always = frozenset()
     evaluation_hint = "Pass FASTA with label=1 or label=-1 in its headers as `data`, or `positive` and `negative`."
     score_facts = (
         ("sequences", "{n_examples}, {error:%} wrong"),
         ("AUC", "{auc:.4f}"),
+        ("p-value", "{p_value_text}"),
         ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"),
     )
     headline = (("error", "error"),)
@@ -154,48 +281,80 @@ class MotifKind(KindSpec):
 
     def load(self, options: MotifOptions, progress: Progress) -> Loaded:
         refuse_prepared(positive=options.positive, negative=options.negative, background=options.background)
-        parts = options.read(options.width, progress)
         with caught_warnings() as warned:
+            parts = options.read_parts(progress)
             parts.check_apart()
+            parts.warn_of_differences()
         say_warnings(warned)
         return self._loaded(options, parts)
 
     def load_prepared(self, options: MotifOptions, progress: Progress) -> Loaded:
-        stored = self._module("prepare").StoredMotifs.open(options.source, options.width)
+        low, high = options.width_range
+        if low != high:
+            raise InputError("width", options.width, "a number if `data` is prepared")
+        stored = self._module("prepare").StoredMotifs.open(options.source, low)
         _, n_negative, n_background = stored.counts
         check_negatives(bool(n_negative), bool(n_background), options.background_weight)
         progress.say(f"found {sum(stored.counts)} sequences in {len(stored.data.sizes)} files of {options.data}")
         return self._loaded(options, stored)
 
     def _loaded(self, options: MotifOptions, parts: MotifParts) -> Loaded:
-        from latentstruct.tasks import Motif
-
         weight = parts.even_weight() if options.background_weight is None else options.background_weight
         X, Y, weights = parts.training(weight)
         counts = {f"n_{name}": n for name, n in zip(PARTS, parts.counts, strict=True)}
         sizes = {"n_examples": sum(parts.counts), **counts}
-        task = Motif(options.width, background_order=options.order, strands=options.strands)
-        init = "task" if options.start == "kmers" else "random"
-        estimator = options.latent_svm(task, init=init, restarts=options.restarts)
-        record = MotifRecord(consensus="", background_weight=weight, **sizes)
-        shown = parts.judged() if isinstance(parts, MotifData) else None
-        return Loaded(X, Y, estimator, sizes, record, parts, shown=shown, fit_params={"sample_weight": weights})
+        low, _ = options.width_range
+        estimator = options.motif_svm(low, options.restarts)
+        shown, longest = None, None
+        if isinstance(parts, MotifData):
+            shown, longest = parts.judged(), max(map(len, X))
+        record = MotifRecord(
+            consensus="",
+            background_weight=weight,
+            name=options.motif_name,
+            longest=longest,
+            enrichment=None,
+            **sizes,
+        )
+        search = self._module("search").MotifSearch(options, parts, weight, low)
+        return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
+
+    def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
+        """Find motifs in a part of the sequences and test them on the others; training starts from the first one."""
+        search = loaded.features
+        search.run(progress)
+        if not search.significant:
+            return replace(loaded, estimator=search.options.motif_svm(search.width, search.options.restarts))
+        # Other starts could lead to another motif than the one that was tested.
+        X, Y, fit_params = search.training()
+        return replace(loaded, X=X, Y=Y, estimator=search.options.motif_svm(search.width, 1), fit_params=fit_params)
 
     def final_record(self, model: Trained, loaded: Loaded) -> MotifRecord:
-        return replace(model.record, consensus=find_motif(model.estimator, model.features).consensus)
+        first = loaded.features.collect(model.estimator)[0]
+        tested = {"e_value": first.motif.e_value, "enrichment": first.enrichment}
+        return replace(model.record, consensus=first.consensus, **tested)
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
-        found, parts = find_motif(model.estimator, model.features), model.features
-        known = {"consensus": found.consensus, "background_weight": model.record.background_weight}
-        errors = parts.errors(model.estimator)
-        parts.warn_if_one_sided(errors)
-        return {**known, "training": errors, "files": found.write(model.path)}
+        search = loaded.features
+        motifs = [found.describe() for found in search.collect(model.estimator)]
+        known = {"consensus": motifs[0]["consensus"], "background_weight": model.record.background_weight}
+        errors = search.parts.errors(model.estimator)
+        search.parts.warn_if_one_sided(errors)
+        return {**known, "motifs": motifs, "training": errors, "files": search.write(model.path)}
 
     def fits(self, model: Trained) -> bool:
         return len(model.record.consensus) == model.estimator.task_.width
 
     def read(self, model: Trained, held_out: HeldOut) -> JudgedSequences:
-        return read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
+        with caught_warnings() as warned:
+            judged = read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
+        say_warnings(warned)
+        return judged
+
+    def choose(self, data: JudgedSequences, rows: Sequence[int]) -> JudgedSequences:
+        split, wanted = len(data.positive), set(rows)
+        kept = [i in wanted for i in range(split + len(data.negative))]
+        return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
     def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites
@@ -217,7 +376,7 @@ class MotifKind(KindSpec):
         found = [site for part in stored.positives() for site in find_sites(model.estimator, part)]
         return {**result, **site_scores(found, known)}
 
-    def predict(self, model: Trained, data: str, output: str) -> None:
+    def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.io.text import write_text
         from latentstruct.tasks.motif.sites import find_sites
 
@@ -226,12 +385,14 @@ class MotifKind(KindSpec):
         if is_prepared(data):
             parts = (sequences for sequences, _ in self._module("prepare").StoredMotifs.open(data, width).parts())
         else:
-            parts = [read_sequences(data, width, Progress(quiet=True))]
-        lines = ["sequence\tlabel\tscore\tstart\tend\tstrand\tsite\n"]
+            with caught_warnings() as warned:
+                parts = [Reader(width, skip_bad).read(data)]
+            say_warnings(warned)
+        lines = ["#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\tlabel\n"]
         for site in (site for sequences in parts for site in find_sites(model.estimator, sequences)):
             label, strand = "+1" if site.score > 0 else "-1", "+" if site.strand > 0 else "-"
-            cells = (site.sequence, label, f"{site.score:.6g}", site.start, site.end, strand, site.site)
-            lines.append("\t".join(map(str, cells)) + "\n")
+            place = (site.sequence, site.start, site.end, model.record.name)
+            lines.append("\t".join(map(str, (*place, f"{site.score:.6g}", strand, site.site, label))) + "\n")
         write_text(output, "".join(lines))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
@@ -240,6 +401,10 @@ class MotifKind(KindSpec):
             ("negative", str(scores["false_positives"]), str(scores["true_negatives"])),
         ]
         print_table("", ("true", "predicted positive", "predicted negative"), rows)
+
+    def lead_blocks(self, model: Trained) -> "list[Block]":
+        blocks: list[Block] = self._module("report").lead_blocks(model)
+        return blocks
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import weight_matrix
@@ -250,12 +415,19 @@ class MotifKind(KindSpec):
             "width": task.width,
             "background_order": task.background_order,
             "strands": task.strands,
+            "e_value": record.e_value,
             **{name: getattr(record, name) for name in (*(f"n_{part}" for part in PARTS), "background_weight")},
             "weight_matrix": weight_matrix(model.estimator).tolist(),
         }
 
     def facts(self, result: dict[str, Any]) -> Facts:
-        facts = [("consensus", result["consensus"])]
+        motifs = result.get("motifs", [])
+        facts = [] if motifs else [("consensus", result["consensus"])]
+        for number, motif in enumerate(motifs, 1):
+            number_shown = f"motif {number}" if len(motifs) > 1 else "motif"
+            sites = f"{motif['n_sites']} sites, {motif['information']:.1f} bits"
+            facts.append((number_shown, f"{motif['consensus']} ({motif['name']}, {sites})"))
+            facts.append(("significance", motif["significance"]))
         if "strands" in result:
             sizes = f"width {result['width']}, strands {result['strands']}"
             facts += [
@@ -279,7 +451,9 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
     """Return errors, counts and the area under the ROC curve of scores of positive and of negative sequences."""
     import numpy as np
 
+    from latentstruct.io.meme import show_significance
     from latentstruct.metrics.measures import roc_area
+    from latentstruct.tasks.motif.significance import score_enrichment
 
     n_positive, n_negative = map(len, scores)
     found, mistaken = (int((part > 0).sum()) for part in scores)
@@ -287,53 +461,13 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
         "n_examples": n_positive + n_negative,
         "error": (n_positive - found + mistaken) / (n_positive + n_negative),
         "auc": roc_area(np.arange(n_positive + n_negative) < n_positive, np.concatenate(scores)),
+        "p_value": (p_value := score_enrichment(*scores).p_value),
+        "p_value_text": show_significance(p_value),
         "true_positives": found,
         "false_negatives": n_positive - found,
         "false_positives": mistaken,
         "true_negatives": n_negative - mistaken,
     }
-
-
-@dataclass(frozen=True)
-class FoundMotif:
-    """The sites of a motif in positive sequences, their matrix and its consensus."""
-
-    sites: list[Any]
-    matrix: Any
-    consensus: str
-    background: list[float]
-    strands: int
-
-    def write(self, folder: Path) -> dict[str, str]:
-        """Write the matrix, its logo and the sites; without matplotlib there is no logo."""
-        from latentstruct.io import write_meme, write_sites
-        from latentstruct.viz.plots import can_plot, plot_logo
-
-        files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
-        write_meme(files["matrix"], self.matrix, self.background, "motif", len(self.sites), self.strands)
-        write_sites(files["sites"], self.sites)
-        if can_plot():
-            from matplotlib.figure import Figure
-
-            files["logo"] = folder / LOGO_FILE
-            figure = Figure(figsize=(1.5 + 0.45 * len(self.matrix), 2.6), layout="constrained")
-            plot_logo(self.matrix, self.background, figure.add_subplot())
-            figure.savefig(files["logo"], dpi=150)
-        return {what: str(path) for what, path in files.items()}
-
-
-def find_motif(estimator: Any, parts: MotifParts) -> FoundMotif:
-    """Return the best site of each positive sequence, their matrix and its consensus."""
-    from latentstruct.tasks.motif.sites import consensus, find_sites, site_matrix
-
-    sites, counts = [], [1, 1, 1, 1]
-    for positive in parts.positives():
-        sites += find_sites(estimator, positive)
-        for k, letter in enumerate("ACGT"):
-            counts[k] += sum(sequence.upper().count(letter) for sequence in positive.sequences)
-    matrix = site_matrix([site.site for site in sites])
-    background = [count / sum(counts) for count in counts]
-    return FoundMotif(sites, matrix, consensus(matrix), background, estimator.task_.strands)
 
 
 KIND = MotifKind()

@@ -5,7 +5,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from latentstruct.cli.common import NOTHING, refuse_prepared
@@ -16,10 +16,13 @@ from latentstruct.progress.display import Progress, show_percent
 
 if TYPE_CHECKING:
     from latentstruct.io import Sequences
+    from latentstruct.io.fasta import FastaRules
     from latentstruct.tasks.motif.sites import Site
 
 SITE_COLUMNS = ("sequence", "start", "end")
 ONE_SIDED = 0.95
+MOST_POOL = 20
+"""Background sequences per positive one from which matched ones are chosen."""
 PARTS = ("positive", "negative", "background")
 KnownSites = dict[str, list[tuple[int, int]]]
 
@@ -37,26 +40,75 @@ class MotifFileOptions:
         None, "Many sequences mostly without the motif, at --background-weight.", metavar="FASTA"
     )
 
-    def check_files(self, background_weight: float | None) -> None:
-        """Raise before anything is read if the files contradict each other or there is only one class."""
+    def check_files(self) -> None:
+        """Raise before anything is read if the files contradict each other."""
         check_one_form(self.data, self.positive, self.negative)
         if self.data is None and self.positive is None:
             raise InputError("positive", NOTHING, "given if there is no `data` with label=1 or label=-1 in its headers")
-        check_negatives(bool(self.negative or self.data), bool(self.background), background_weight)
 
-    def read(self, width: int, progress: Progress) -> "MotifData":
-        """Read the sequences, which must be long enough for a motif of the given width."""
+    def read(self, reader: "Reader") -> "MotifData":
+        """Read the sequences; there may be only positive ones."""
 
         def read(name: str | None) -> "Sequences | None":
-            return None if name is None else read_sequences(name, width, progress)
+            return None if name is None else reader.read(name)
 
         if self.data is None:
-            positive = read_sequences(self.positive or "", width, progress)
-            return MotifData(positive, read(self.negative), read(self.background))
-        positive, others = read_both(self.data, width, progress)
-        if not len(others) and self.background is None:
-            raise no_negatives(self.data)
+            return MotifData(reader.read(self.positive or ""), read(self.negative), read(self.background))
+        positive, others = reader.read_both(self.data)
         return MotifData(positive, others if len(others) else None, read(self.background))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads sequences that are long enough for a motif of the given width."""
+
+    width: int
+    skip_bad: bool = False
+    mask_repeats: bool = False
+    progress: Progress = field(default_factory=lambda: Progress(quiet=True))
+
+    @property
+    def rules(self) -> "FastaRules":
+        """How FASTA is read."""
+        from latentstruct.io.fasta import FastaRules
+
+        return FastaRules(self.skip_bad, self.mask_repeats)
+
+    def read(self, name: str) -> "Sequences":
+        """Read sequences from a file."""
+        from latentstruct.io import read_fasta
+
+        sequences = read_fasta(name, self.rules)
+        return sequences.choose(self._usable(sequences, name))
+
+    def read_both(self, name: str) -> "tuple[Sequences, Sequences]":
+        """Read sequences with the motif and without it from one file with labels in its headers."""
+        from latentstruct.io.fasta import read_labeled_fasta
+
+        sequences, labels = read_labeled_fasta(name, self.rules)
+        usable = self._usable(sequences, name)
+        positive, negative = (
+            sequences.choose([fits and sign * label > 0 for fits, label in zip(usable, labels, strict=True)])
+            for sign in (1, -1)
+        )
+        if not len(positive):
+            raise no_positives(name)
+        return positive, negative
+
+    def _usable(self, sequences: "Sequences", name: str) -> list[bool]:
+        """Return which sequences are long enough; raise if one is not, unless such sequences are left out."""
+        widest = [widest_motif(sequence) for sequence in sequences]
+        usable = [room >= self.width for room in widest]
+        if not all(usable):
+            first = usable.index(False)
+            error = too_narrow(name, sequences.names[first], widest[first], self.width)
+            if not self.skip_bad or not any(usable):
+                raise error
+            warnings.warn(
+                f"{usable.count(False)} of {len(usable)} sequences left out; the first: {error}", stacklevel=2
+            )
+        self.progress.say(f"read {usable.count(True)} sequences from {name}")
+        return usable
 
 
 def no_negatives(name: str | None) -> FormatError:
@@ -150,6 +202,48 @@ class MotifData(MotifParts):
         )
         return JudgedSequences(self.positive, Sequences(names, descriptions, sequences))
 
+    def with_shuffled(self, k: int, seed: int) -> "MotifData":
+        """Return the positive sequences with a shuffled copy of each as negative ones."""
+        from latentstruct.io import Sequences
+        from latentstruct.tasks.motif.background import shuffle_sequences
+
+        shuffled = shuffle_sequences(self.positive.sequences, k, seed)
+        names = [f"{name}_shuffled" for name in self.positive.names]
+        return replace(self, negative=Sequences(names, [""] * len(names), shuffled))
+
+    def with_matched(self, seed: int) -> "MotifData":
+        """Return the positive sequences with one part of the background for each as negative ones."""
+        import numpy as np
+
+        from latentstruct.io import Sequences
+        from latentstruct.tasks.motif.background import match_negatives
+
+        assert self.background is not None
+        if len(self.background) < len(self.positive):
+            found = Description(f"{len(self.background)} sequences")
+            raise InputError("background", found, f"at least {len(self.positive)} with `match`, one per positive")
+        rng = np.random.default_rng(seed)
+        pool = self.background
+        if len(pool) > MOST_POOL * len(self.positive):
+            kept = set(rng.choice(len(pool), MOST_POOL * len(self.positive), replace=False).tolist())
+            pool = pool.choose([i in kept for i in range(len(pool))])
+        matched = match_negatives(self.positive.sequences, pool.sequences, True, rng)
+        names = [pool.names[i] for i in matched.sources]
+        return MotifData(self.positive, Sequences(names, [""] * len(names), matched.sequences), None)
+
+    def warn_of_differences(self) -> None:
+        """Warn if positive and negative sequences differ in GC content, length or repeats."""
+        from latentstruct.tasks.motif.background import describe_differences
+
+        judged = self.judged()
+        found = describe_differences(judged.positive.sequences, judged.negative.sequences)
+        if found:
+            warnings.warn(
+                f"positive and negative sequences differ in {', '.join(found)}. The model may learn this instead of a "
+                "motif: use --shuffle, or --background with --match.",
+                stacklevel=2,
+            )
+
     def check_apart(self) -> None:
         """Warn of sequences that are both positive and negative; raise if all positive ones are."""
         both = {sequence.upper() for part in (self.negative, self.background) if part for sequence in part.sequences}
@@ -202,34 +296,6 @@ def check_negatives(negative: bool, background: bool, background_weight: float |
         raise InputError("background_weight", background_weight, expected)
 
 
-def read_sequences(name: str, width: int, progress: Progress) -> "Sequences":
-    """Read sequences that are long enough for a motif of the given width."""
-    from latentstruct.io import read_fasta
-
-    return checked(read_fasta(name), name, width, progress)
-
-
-def read_both(name: str, width: int, progress: Progress) -> "tuple[Sequences, Sequences]":
-    """Read sequences with the motif and without it from one file with labels in its headers."""
-    from latentstruct.io.fasta import read_labeled_fasta
-
-    sequences, labels = read_labeled_fasta(name)
-    checked(sequences, name, width, progress)
-    if 1 not in labels:
-        raise no_positives(name)
-    return sequences.choose([label > 0 for label in labels]), sequences.choose([label < 0 for label in labels])
-
-
-def checked(sequences: "Sequences", name: str, width: int, progress: Progress) -> "Sequences":
-    """Return sequences; raise if one is too short for a motif of the given width."""
-    for title, sequence in zip(sequences.names, sequences.sequences, strict=True):
-        widest = widest_motif(sequence)
-        if widest < width:
-            raise too_narrow(name, title, widest, width)
-    progress.say(f"read {len(sequences)} sequences from {name}")
-    return sequences
-
-
 def widest_motif(sequence: str) -> int:
     """Return the width of the widest motif that a sequence can have: its longest part without N."""
     return max(map(len, sequence.upper().split("N")))
@@ -245,16 +311,16 @@ def read_judged(held_out: HeldOut, width: int, hint: str) -> JudgedSequences:
     """Read sequences with the motif and without it, and known sites; `hint` is for missing files."""
     check_one_form(held_out.data, held_out.positive, held_out.negative)
     refuse_prepared(data=held_out.data, positive=held_out.positive, negative=held_out.negative)
-    quiet = Progress(quiet=True)
+    reader = Reader(width, held_out.skip_bad)
     if held_out.data is not None:
-        positive, negative = read_both(held_out.data, width, quiet)
+        positive, negative = reader.read_both(held_out.data)
         if not len(negative):
             raise FormatError(held_out.data, Description("none"), "sequences with label=-1")
     elif held_out.positive is None or held_out.negative is None:
         missing = "data" if held_out.positive == held_out.negative else "positive"
         raise InputError(missing if held_out.positive is None else "negative", NOTHING, "given", hint)
     else:
-        positive, negative = (read_sequences(name, width, quiet) for name in (held_out.positive, held_out.negative))
+        positive, negative = reader.read(held_out.positive), reader.read(held_out.negative)
     known = None if held_out.sites is None else read_known_sites(held_out.sites, [positive])
     return JudgedSequences(positive, negative, known)
 
@@ -271,7 +337,7 @@ def read_known_sites(name: str, positive: "Sequence[Sequences]") -> KnownSites:
     for number, raw in numbered_lines(name):
         cells = decode_line(raw, shown, number).rstrip("\r\n").split("\t")
         if columns is None:
-            columns = {column: k for k, column in enumerate(cells)}
+            columns = {column.removeprefix("#"): k for k, column in enumerate(cells)}
             if not columns.keys() >= set(SITE_COLUMNS):
                 raise FormatError(shown, cells, f"a header with the columns {', '.join(SITE_COLUMNS)}", line=number)
             continue

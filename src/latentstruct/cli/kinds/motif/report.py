@@ -1,19 +1,19 @@
 """Report of motifs: logo and weights, and sequences with their predicted sites."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.motif.command import KIND, MEME_FILE, SITES_FILE, compare_scores
+from latentstruct.cli.kinds.motif.command import KIND, compare_scores
 from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit, site_scores
-from latentstruct.io.fasta import read_sites
-from latentstruct.io.meme import read_meme
+from latentstruct.cli.kinds.motif.search import MEME_FILE, SITES_FILE, significance_in_words
+from latentstruct.io.fasta import read_named_sites
+from latentstruct.io.meme import read_meme, show_significance
 from latentstruct.tasks.motif.sites import Site, find_sites
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.sequences import MOST_SEQUENCES, plot_sites
-from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, Text
+from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, TableBlock, Text
 from latentstruct.viz.report.motifs import (
     AROUND,
     letter_runs,
@@ -27,28 +27,45 @@ from latentstruct.viz.report.motifs import (
 
 LONGEST_SITE = 80
 """Maximum number of letters that are shown of a known site."""
+SITES_SHOWN = 20
 WHOSE = "the positive sequences of training"
 
 
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the logo, the weights of the letters, and the sites of the training data."""
-    return [*_logo(model), weights_block(model.estimator), *_starts(model.path / SITES_FILE)]
-
-
-def _logo(model: Trained) -> list[Block]:
-    """Return the logo of the sites that training found, from the file next to the model."""
-    path, task = model.path / MEME_FILE, model.estimator.task_
-    if not path.exists():
-        facts = FactList([("consensus", model.record.consensus), width_fact(task)])
+def lead_blocks(model: Trained) -> list[Block]:
+    """Return logos, significance and sites of the motifs, from the files next to the model."""
+    task, record = model.estimator.task_, model.record
+    meme, sites = model.path / MEME_FILE, model.path / SITES_FILE
+    significance = significance_in_words(record.enrichment, record.e_value)
+    if not meme.exists():
+        facts = FactList([("consensus", record.consensus), ("significance", significance), width_fact(task)])
         return [facts, Text(f"The logo cannot be drawn: {MEME_FILE} is missing.")]
-    motif = read_meme(path)[0]
-    return logo_blocks(task, motif.matrix, motif.background, motif.n_sites, WHOSE)
+    found = read_named_sites(sites) if sites.exists() else []
+    blocks: list[Block] = []
+    for number, motif in enumerate(read_meme(meme)):
+        if number and motif.e_value is not None:
+            significance = f"E-value {show_significance(motif.e_value)}"
+        blocks += logo_blocks(task, motif, WHOSE, significance)
+        own = [site for name, site in found if name == motif.name]
+        if own:
+            blocks += [_site_table(own), starts_block(own, WHOSE)]
+    return blocks if sites.exists() else [*blocks, Text(f"The sites cannot be drawn: {SITES_FILE} is missing.")]
 
 
-def _starts(path: Path) -> list[Block]:
-    if not path.exists():
-        return [Text(f"The sites cannot be drawn: {SITES_FILE} is missing.")]
-    return [starts_block(read_sites(path), WHOSE)]
+def _site_table(sites: list[Site]) -> Block:
+    """Return the sites with the highest scores."""
+    best = sorted(sites, key=lambda site: -site.score)[:SITES_SHOWN]
+    rows = [
+        [shorten(one.sequence), one.site, "+" if one.strand > 0 else "−", one.start + 1, one.end, round(one.score, 2)]
+        for one in best
+    ]
+    title = f"The {len(best)} best of {len(sites)} sites" if len(best) < len(sites) else "Sites"
+    note = "Letters are counted from 1 on the given strand. A sequence is predicted positive if the score is above 0."
+    return TableBlock(title, ("sequence", "site", "strand", "from", "to", "score"), rows, note, n_text=3)
+
+
+def weight_blocks(model: Trained) -> list[Block]:
+    """Return the weights of the letters."""
+    return [weights_block(model.estimator)]
 
 
 def examples(model: Trained, data: JudgedSequences, source: str) -> Examples:

@@ -4,18 +4,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from latentstruct import metrics, tasks
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.lazy import trees_of
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
+from latentstruct.io.text import FilePath, extension
 from latentstruct.progress.display import Progress, printed_warnings, say
 
 if TYPE_CHECKING:
-    from latentstruct.data.trees import Tree
     from latentstruct.io.brackets import Token
-    from latentstruct.io.text import FilePath
 
 TREE_FILES = (".mrg", ".ptb", ".tbf", ".trees")
 """Extensions of files that `predict` reads as trees."""
@@ -79,11 +80,9 @@ class ParseRecord(Record):
     n_words: int
     plain_labels: bool = False
 
-    def sentences(self, trees: "Sequence[Tree]") -> "list[list[Token]]":
+    def sentences(self, trees: "Sequence[trees_of.Tree]") -> "list[list[Token]]":
         """Return the words of trees, with their tags if these are given."""
-        from latentstruct.data.trees import tagged_words, words
-
-        return [list(tagged_words(tree) if self.tagged else words(tree)) for tree in trees]
+        return [list(trees_of.tagged_words(tree) if self.tagged else trees_of.words(tree)) for tree in trees]
 
 
 class ParseKind(KindSpec):
@@ -117,11 +116,8 @@ class ParseKind(KindSpec):
     tables = (("weights", "strongest rules", ("rule", "weight")),)
 
     def load(self, options: ParseOptions, progress: Progress) -> Loaded:
-        from latentstruct.data.trees import words
-        from latentstruct.tasks.parsing.task import Parsing
-
         splits = options.splits or (USUAL_SPLITS if options.model in SPLITTING else 1)
-        task = Parsing(features=options.features, loss=options.loss, splits=splits, markov=options.markov)
+        task = tasks.Parsing(features=options.features, loss=options.loss, splits=splits, markov=options.markov)
         trees = shorter(read_trees(options.data, options), options, progress)
         more = {"restarts": options.restarts, "random_state": options.seed} if options.model in SPLITTING else {}
         record = ParseRecord(
@@ -130,22 +126,21 @@ class ParseKind(KindSpec):
             lemmas=options.lemmas,
             punctuation=options.punctuation or [],
             plain_labels=options.plain_labels,
-            n_words=sum(len(words(tree)) for tree in trees),
+            n_words=sum(len(trees_of.words(tree)) for tree in trees),
             n_examples=len(trees),
         )
         sizes = {"n_examples": record.n_examples, "n_words": record.n_words}
         estimator = options.build(ESTIMATORS[options.model], task, **more)
         return Loaded(record.sentences(trees), trees, estimator, sizes, record, shown=trees)
 
-    def read(self, model: Trained, held_out: HeldOut) -> "list[Tree]":
+    def read(self, model: Trained, held_out: HeldOut) -> "list[trees_of.Tree]":
         return read_trees(held_out.data or "", model.record)
 
-    def score(self, model: Trained, data: "list[Tree]") -> dict[str, Any]:
+    def score(self, model: Trained, data: "list[trees_of.Tree]") -> dict[str, Any]:
         return compare_trees(data, parse(model.estimator, model.record.sentences(data)), model.record)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         from latentstruct.io.brackets import keep_sentences, read_sentences, write_trees
-        from latentstruct.io.text import extension
 
         record = model.record
         # Standard input may have either form.
@@ -175,38 +170,36 @@ class ParseKind(KindSpec):
         return [*facts, ("labels", "without functions: NP-SBJ is NP")] if result["plain_labels"] else facts
 
 
-def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[Tree]":
+def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[trees_of.Tree]":
     """Read trees of a file."""
     from latentstruct.io.brackets import read_trees
 
     return read_trees(name, how.encoding, how.lemmas, plain_labels=how.plain_labels)
 
 
-def shorter(trees: "list[Tree]", options: ParseOptions, progress: Progress) -> "list[Tree]":
+def shorter(trees: "list[trees_of.Tree]", options: ParseOptions, progress: Progress) -> "list[trees_of.Tree]":
     """Return the trees with at most `max_length` words."""
-    from latentstruct.data.trees import words
-
     limit = options.max_length
-    kept = [tree for tree in trees if limit is None or len(words(tree)) <= limit]
+    kept = [tree for tree in trees if limit is None or len(trees_of.words(tree)) <= limit]
     if not kept:
-        shortest = min(len(words(tree)) for tree in trees)
+        shortest = min(len(trees_of.words(tree)) for tree in trees)
         raise InputError("max_length", limit, f"at least {shortest}, the shortest sentence of {options.data}")
     left_out = f", {len(trees) - len(kept)} longer ones left out" if len(kept) < len(trees) else ""
     progress.say(f"read {len(kept)} trees from {options.data}{left_out}")
     return kept
 
 
-def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[Tree]":
+def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[trees_of.Tree]":
     """Return the predicted trees; warnings, such as of long sentences, are printed before."""
     with printed_warnings(lambda text: say_warnings([text])):
         return estimator.predict(sentences)
 
 
-def compare_trees(trees: "list[Tree]", predicted: "list[Tree]", record: ParseRecord) -> dict[str, Any]:
+def compare_trees(
+    trees: "list[trees_of.Tree]", predicted: "list[trees_of.Tree]", record: ParseRecord
+) -> dict[str, Any]:
     """Return the scores of EVALB."""
-    from latentstruct.metrics.parses import parse_scores
-
-    scores = asdict(parse_scores(trees, predicted, ignored_tags=record.punctuation))
+    scores = asdict(metrics.parse_scores(trees, predicted, ignored_tags=record.punctuation))
     return {"n_examples": scores.pop("n_sentences"), **scores}
 
 

@@ -2,17 +2,16 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
+from latentstruct.io.text import extension, write_text
 from latentstruct.progress.display import Progress, print_table
-
-if TYPE_CHECKING:
-    from latentstruct.io import Queries
 
 CUTS = (1, 3, 5, 10)
 DOCUMENT_NAME = re.compile(r"\bdocid\s*=\s*(\S+)")
@@ -62,22 +61,20 @@ class RankKind(KindSpec):
     options = RankOptions
     record = RankRecord
     tasks = ("PrecisionAtK", "PairwiseRanking")
+    per_example = ("ids", "X", "Y", "documents")
     score_facts = (
         ("queries", "{n_examples}, {n_without_relevant} without a relevant document (these count 0)"),
         ("MAP", "{average_precision:.4f}"),
     )
 
     def load(self, options: RankOptions, progress: Progress) -> Loaded:
-        from latentstruct.io import read_queries
-        from latentstruct.tasks import PairwiseRanking, PrecisionAtK
-
-        queries = read_queries(options.data)
+        queries = io.read_queries(options.data)
         n_features, n_documents = queries.X[0].shape[1], sum(map(len, queries.Y))
         progress.say(f"read {len(queries.ids)} queries, {n_documents} documents from {options.data}")
-        task: Any = PairwiseRanking()
+        task: Any = tasks.PairwiseRanking()
         if options.model == "precision":
             check_lists(queries, options, progress)
-            task = PrecisionAtK(options.k)
+            task = tasks.PrecisionAtK(options.k)
         sizes = {"n_examples": len(queries.ids), "n_documents": n_documents, "n_features": n_features}
         record = RankRecord(k=options.k, **sizes)
         return Loaded(queries.X, queries.Y, options.latent_svm(task), sizes, record, shown=queries)
@@ -87,22 +84,17 @@ class RankKind(KindSpec):
         same_k = type(task).__name__ == "PairwiseRanking" or record.k == task.k
         return record.n_features == task.n_inputs_ and same_k and record.k > 0
 
-    def read(self, model: Trained, held_out: HeldOut) -> "Queries":
-        from latentstruct.io import read_queries
+    def read(self, model: Trained, held_out: HeldOut) -> "io.Queries":
+        return io.read_queries(held_out.data or "", n_features=model.record.n_features)
 
-        return read_queries(held_out.data or "", n_features=model.record.n_features)
-
-    def score(self, model: Trained, data: "Queries") -> dict[str, Any]:
+    def score(self, model: Trained, data: "io.Queries") -> dict[str, Any]:
         return compare_rankings(data, model.estimator.decision_function(data.X), model.record.k)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io import write_scores
-        from latentstruct.io.text import extension, write_text
-
         queries = self.read(model, HeldOut(data))
         scores = model.estimator.decision_function(queries.X)
         if extension(output) != ".tsv":
-            write_scores(output, scores)
+            io.write_scores(output, scores)
             return
         lines = ["query\tdocument\tscore\n"]
         for query, documents, one in zip(queries.ids, queries.documents, scores, strict=True):
@@ -114,9 +106,12 @@ class RankKind(KindSpec):
         rows = [(str(k), f"{scores['precision'][k]:.4f}", f"{scores['ndcg'][k]:.4f}") for k in scores["precision"]]
         print_table("", ("k", "P@k", "NDCG@k"), rows, n_text=0)
 
-    def summarize(self, scores: dict[str, Any]) -> Facts:
+    def show_figure(self, value: float) -> str:
+        return f"{value:.4f}"
+
+    def figures(self, scores: dict[str, Any]) -> dict[str, float]:
         k = scores["k"]
-        return [(f"P@{k}", f"{scores['precision'][k]:.4f}"), (f"NDCG@{k}", f"{scores['ndcg'][k]:.4f}")]
+        return {f"P@{k}": scores["precision"][k], f"NDCG@{k}": scores["ndcg"][k]}
 
     def main_score(self, scores: dict[str, Any]) -> float:
         return float(scores["precision"][scores["k"]])
@@ -129,7 +124,7 @@ class RankKind(KindSpec):
         return [("k", str(result["k"]))] if "k" in result else []
 
 
-def check_lists(queries: "Queries", options: RankOptions, progress: Progress) -> None:
+def check_lists(queries: "io.Queries", options: RankOptions, progress: Progress) -> None:
     """Raise if no query has more than k documents, as there is then nothing to rank."""
     lengths, k = [len(y) for y in queries.Y], options.k
     longest, n_short = max(lengths), sum(length <= k for length in lengths)
@@ -139,11 +134,9 @@ def check_lists(queries: "Queries", options: RankOptions, progress: Progress) ->
         progress.say(f"{n_short} of {len(lengths)} queries have at most {k} documents and do not contribute")
 
 
-def compare_rankings(queries: "Queries", found: Any, k: int) -> dict[str, Any]:
+def compare_rankings(queries: "io.Queries", found: Any, k: int) -> dict[str, Any]:
     """Return precision, NDCG and average precision of scores."""
-    from latentstruct.metrics import ranking_scores
-
-    scores = asdict(ranking_scores(queries.Y, found, sorted({*CUTS, k})))
+    scores = asdict(metrics.ranking_scores(queries.Y, found, sorted({*CUTS, k})))
     return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
 

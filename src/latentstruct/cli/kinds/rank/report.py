@@ -1,18 +1,16 @@
 """Report of rankings: weights of features, and the first documents of queries."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from latentstruct import io
 from latentstruct.cli.blocks import strongest_bars
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.rank.command import KIND, compare_rankings, name_document
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.rankings import MOST_DOCUMENTS, plot_ranking
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock, Text
-
-if TYPE_CHECKING:
-    from latentstruct.io import Queries
 
 DOCUMENTS_SHOWN = 12
 """Rows of a table, unless k is more."""
@@ -25,7 +23,7 @@ def weight_blocks(model: Trained) -> list[Block]:
     return [strongest_bars(lambda j: f"feature {j + 1}", model.estimator.coef_, meaning)]
 
 
-def examples(model: Trained, queries: "Queries", source: str) -> Examples:
+def examples(model: Trained, queries: "io.Queries", source: str) -> Examples:
     """Return the rankings of queries, with the loss that the model was trained for."""
     estimator, k = model.estimator, model.record.k
     scores = estimator.decision_function(queries.X)
@@ -47,7 +45,7 @@ def _remark(scores: Any, grades: Any, k: int) -> str:
     return f"{hits} of the first {len(first)} are relevant, {n_relevant} of all {len(grades)}"
 
 
-def _draw(model: Trained, queries: "Queries", i: int, scores: Any) -> list[Block]:
+def _draw(model: Trained, queries: "io.Queries", i: int, scores: Any) -> list[Block]:
     """Return the sorted scores, the first documents, and the latent choice."""
     grades, k = queries.Y[i], model.record.k
     order = np.argsort(-scores, kind="stable")

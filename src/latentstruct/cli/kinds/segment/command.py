@@ -1,21 +1,24 @@
 """Models that label the regions of images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from latentstruct import tasks
 from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.lazy import image_files, patches
 from latentstruct.cli.options import HeldOut, ImageOptions
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import InputError
+from latentstruct.io.text import write_text
 from latentstruct.progress.display import Progress, print_table, show_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.segment.files import LabeledImages
-    from latentstruct.features.images import PatchFeatures
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
 STALLED = "stalled"
@@ -60,11 +63,9 @@ class SegmentOptions(ImageOptions):
         shown="names.txt among the label images, if it exists",
     )
 
-    def features(self) -> "PatchFeatures":
+    def features(self) -> "patches.PatchFeatures":
         """Return the features to learn."""
-        from latentstruct.features.images import PatchFeatures
-
-        features = PatchFeatures(self.patch, self.step, self.words, self.seed)
+        features = patches.PatchFeatures(self.patch, self.step, self.words, self.seed)
         features.check()
         return features
 
@@ -87,15 +88,11 @@ class SegmentRecord(Record):
     @property
     def colors(self) -> bool:
         """Whether labels are colors."""
-        from latentstruct.data.images import MAX_LABELS
-
-        return self.labels[0] >= MAX_LABELS
+        return self.labels[0] >= image_files.MAX_LABELS
 
     def called(self) -> dict[str, str]:
         """Return the names of labels."""
-        from latentstruct.data.images import label_name
-
-        return self.other_names | dict(zip(map(label_name, self.labels), self.names, strict=True))
+        return self.other_names | dict(zip(map(image_files.label_name, self.labels), self.names, strict=True))
 
 
 class SegmentKind(KindSpec):
@@ -132,29 +129,29 @@ class SegmentKind(KindSpec):
 
     def load(self, options: SegmentOptions, progress: Progress) -> Loaded:
         from latentstruct.cli.kinds.segment.files import LabeledImages, read_patches
-        from latentstruct.data.images import label_name, read_label_names, require_vision
-        from latentstruct.features.images import single_patch_weights
-        from latentstruct.tasks import Graph
 
-        require_vision()
+        image_files.require_vision()
         features = options.features()
         files = LabeledImages.open(options.data, options.labels, options.unknown)
-        called = files.names_beside() if options.names is None else read_label_names(options.names)
+        called = files.names_beside() if options.names is None else image_files.read_label_names(options.names)
         data = read_patches(files, features, progress)
         record = SegmentRecord(
-            features=features.state(),
+            features=features.to_state(),
             labels=data.labels,
-            names=[called.get(code, label_name(code)) for code in data.labels],
+            names=[called.get(code, image_files.label_name(code)) for code in data.labels],
             unknown=files.unknown,
             n_patches=data.n_patches,
             n_examples=len(data.X),
-            other_names={label_name(code): text for code, text in called.items() if code not in data.labels},
+            other_names={
+                image_files.label_name(code): text for code, text in called.items() if code not in data.labels
+            },
         )
         sizes = {"n_examples": len(data.X), "n_patches": data.n_patches, "n_features": features.n_features_}
         sizes["n_labels"] = len(data.labels)
-        task = Graph(max_iterations=MAX_ITERATIONS, max_entries=MAX_ENTRIES)
+        task = tasks.Graph(max_iterations=MAX_ITERATIONS, max_entries=MAX_ENTRIES)
         estimator = options.build(ESTIMATORS[options.model], task, random_state=options.seed)
-        first = {"coef_init": single_patch_weights(task, data.X, data.Y, options.C)}
+        C = 1.0 if options.chooses_C else options.C
+        first = {"coef_init": patches.single_patch_weights(task, data.X, data.Y, C)}
         return Loaded(data.X, data.Y, estimator, sizes, record, features, shown=files, fit_params=first)
 
     def fits(self, model: Trained) -> bool:
@@ -162,11 +159,8 @@ class SegmentKind(KindSpec):
         same = bool(record.labels) and len(record.labels) == len(record.names)
         return same and set(record.labels) == set(model.estimator.task_.layout_.vocabulary.labels)
 
-    def restore(self, model: Trained) -> "PatchFeatures":
-        from latentstruct.features.images import PatchFeatures
-
-        found: PatchFeatures = model.restored(PatchFeatures().restore)
-        return found
+    def features_class(self) -> Any:
+        return patches.PatchFeatures
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         # Label images are compared with the record, which has their labels as numbers.
@@ -179,6 +173,10 @@ class SegmentKind(KindSpec):
         check_held_out(data, model, held_out.allow_unknown)
         return data
 
+    def choose(self, data: "LabeledImages", rows: Sequence[int]) -> "LabeledImages":
+        names = list(data.images)
+        return replace(data, chosen=[names[i] for i in rows])
+
     def score(self, model: Trained, data: "LabeledImages") -> dict[str, Any]:
         from latentstruct.cli.kinds.segment.files import score_segments
 
@@ -189,19 +187,16 @@ class SegmentKind(KindSpec):
         return []
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        import numpy as np
         from PIL import Image
 
         from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
-        from latentstruct.data.images import draw_overlay, label_colors, label_name, require_vision, write_label_image
-        from latentstruct.io.text import write_text
 
         if output == STANDARD_STREAM:
             raise InputError("output", output, "a folder for label images")
-        require_vision()
+        image_files.require_vision()
         folder, record = Path(output), model.record
         check_folder(folder, LEGEND_FILE)
-        files, colors = open_images(data), label_colors(record.labels)
+        files, colors = open_images(data), image_files.label_colors(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
         legend = "label\tname\tcolor\tpixels\n"
@@ -210,11 +205,11 @@ class SegmentKind(KindSpec):
             places = np.searchsorted(record.labels, labels)
             for code, count in zip(*np.unique(labels, return_counts=True), strict=True):
                 counts[int(code)] += int(count)
-            write_label_image(folder / f"{name}.png", places, record.labels)
-            picture = draw_overlay(image, places, record.names, colors)
+            image_files.write_label_image(folder / f"{name}.png", places, record.labels)
+            picture = image_files.draw_overlay(image, places, record.names, colors)
             Image.fromarray(picture).save(folder / OVERLAYS / f"{name}.png")
         for code, shown, color in zip(record.labels, record.names, colors, strict=True):
-            legend += f"{label_name(code)}\t{shown}\t#{bytes(color).hex()}\t{counts[code]}\n"
+            legend += f"{image_files.label_name(code)}\t{shown}\t#{bytes(color).hex()}\t{counts[code]}\n"
         write_text(folder / LEGEND_FILE, legend)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:

@@ -34,13 +34,17 @@ def parse_unknown(text: str | None) -> int | None:
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Images and their label images; `unknown` is the label of unknown pixels, which must occur if `required`."""
+    """Images and their label images; `unknown` is the label of unknown pixels, which must occur if `required`.
+
+    If some images are `chosen`, `pairs` yields these only.
+    """
 
     images: ImageFiles
     labels: ImageFiles
     colors: bool
     unknown: int
     required: bool = False
+    chosen: list[str] | None = None
 
     @classmethod
     def open(cls, images: str, labels: str | None, unknown: str | None) -> "LabeledImages":
@@ -77,7 +81,7 @@ class LabeledImages:
 
     def pairs(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield name, image and labels of each."""
-        for name in self.images:
+        for name in self.images if self.chosen is None else self.chosen:
             yield name, *self.pair(name)
 
 
@@ -236,7 +240,7 @@ def score_segments(
     truths = dict.fromkeys(model.record.labels, 0)
     guesses, right = dict(truths), dict(truths)
     shares, n_unknown = [], 0
-    predicted = predict_pixels(model, data.images)
+    predicted = predict_pixels(model, data.images, data.chosen)
     for (_, _, truth), (_, _, guess) in zip(data.pairs(), predicted, strict=True):
         counted = truth != data.unknown
         n_unknown += int((~counted).sum())

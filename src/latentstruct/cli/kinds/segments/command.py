@@ -2,19 +2,20 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from latentstruct import tasks
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
+from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.exceptions import Description, FormatError
+from latentstruct.io.json_lines import read_records, write_records
+from latentstruct.io.text import Source
 from latentstruct.progress.display import Progress
-
-if TYPE_CHECKING:
-    from latentstruct.features.windows import WindowFeatures
 
 OUTSIDE = "O"
 """The label of tokens in no span, each of which is a segment of its own."""
@@ -88,6 +89,7 @@ class SegmentsKind(KindSpec):
     options = SegmentsOptions
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
+    per_example = ("tokens", "spans")
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
         ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -102,8 +104,6 @@ class SegmentsKind(KindSpec):
     )
 
     def load(self, options: SegmentsOptions, progress: Progress) -> Loaded:
-        from latentstruct.tasks import SemiMarkov
-
         data = read_sentences(options.data, labeled=True)
         n_tokens, n_spans = sum(map(len, data.tokens)), sum(map(len, data.spans))
         progress.say(f"read {len(data.tokens)} sentences, {n_tokens} tokens, {n_spans} spans from {options.data}")
@@ -118,7 +118,7 @@ class SegmentsKind(KindSpec):
         known = sorted({*labels, OUTSIDE})
         estimator = options.build(
             ESTIMATORS[options.model][latent],
-            SemiMarkov(known, options.longest),
+            tasks.SemiMarkov(known, options.longest),
             random_state=options.seed if latent else None,
         )
         sizes = {"n_examples": len(X), "n_tokens": n_tokens, "n_spans": n_spans}
@@ -126,11 +126,8 @@ class SegmentsKind(KindSpec):
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
 
-    def restore(self, model: Trained) -> "WindowFeatures":
-        from latentstruct.features.windows import WindowFeatures
-
-        found: WindowFeatures = model.restored(WindowFeatures.from_state, lambda one: len(one.vocabulary_))
-        return found
+    def features_class(self) -> Any:
+        return windows.WindowFeatures
 
     def read(self, model: Trained, held_out: HeldOut) -> Sentences:
         name = held_out.data or ""
@@ -153,8 +150,6 @@ class SegmentsKind(KindSpec):
         return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.json_lines import write_records
-
         sentences = read_sentences(data, labeled=False)
         found = zip(sentences.tokens, self.find(model, sentences), strict=True)
         write_records(output, [{"tokens": tokens, "spans": spans} for tokens, spans in found])
@@ -188,9 +183,6 @@ def length_weights(estimator: Any) -> Any:
 def read_sentences(name: str, labeled: bool) -> Sentences:
     """Read sentences; their spans must be there if they are `labeled`."""
     import msgspec
-
-    from latentstruct.io.json_lines import read_records
-    from latentstruct.io.text import Source
 
     kind: Any = msgspec.defstruct(
         "Sentence", [("tokens", list[str]), ("spans", list[tuple[int, int, str | None]] | None, None)]

@@ -1,0 +1,133 @@
+"""Cross-validation of a kind of model: out-of-fold scores and predictions, and the choice of C."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from latentstruct.cli.common import is_prepared, write_lines
+from latentstruct.cli.kind import KindSpec, Loaded, Trained
+from latentstruct.cli.options import TrainOptions
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.progress.display import Progress, plain
+
+if TYPE_CHECKING:
+    from latentstruct.estimators import AutoC, FoldScores
+
+USUAL_FOLDS = 5
+
+
+@dataclass
+class CrossValidation:
+    """The folds of the training data of a kind."""
+
+    kind: KindSpec
+    options: TrainOptions
+    loaded: Loaded
+    model: Trained
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        if self.loaded.shown is None or is_prepared(self.options.data or ""):
+            parameter = "C" if self.options.folds is None else "folds"
+            raise InputError(parameter, getattr(self.options, parameter), "left out if `data` is prepared")
+        self.n_examples = len(self.loaded.Y)
+        origins = self.loaded.origins
+        self.origins = np.arange(self.n_examples) if origins is None else np.array(origins)
+        self.groups = None if origins is None else self.origins
+        if self.options.groups is not None:
+            self.groups = self._read_groups(self.options.groups)
+
+    def _read_groups(self, name: str) -> Any:
+        from latentstruct.io.text import decode_line, numbered_lines, source_name
+
+        shown = source_name(name)
+        lines = [decode_line(raw, shown, number).rstrip("\r\n") for number, raw in numbered_lines(name)]
+        n_expected = int(self.origins.max()) + 1
+        if len(lines) != n_expected:
+            raise FormatError(shown, Description(f"{len(lines)} lines"), f"{n_expected} lines, one per example")
+        return np.array(lines, dtype=object)[self.origins]
+
+    def scores(self, estimator: Any, rows: Any) -> dict[str, Any]:
+        """Return the quality of a model on some of the examples."""
+        chosen = self.kind.choose(self.loaded.shown, np.unique(self.origins[rows]).tolist())
+        return self.kind.score(replace(self.model, estimator=estimator), chosen)
+
+    def choose_C(self, checkpoint: Any = None, rows: Any = None) -> "FoldScores":
+        """Return the scores of all values of C by the main score of the kind, on some or all examples."""
+        from latentstruct.estimators.base import FitInputs
+
+        rows = np.arange(self.n_examples) if rows is None else rows
+        X, Y, further = self._part(rows)
+        given = FitInputs(X, Y, further.get("sample_weight"), checkpoint=checkpoint)
+
+        def score(estimator: Any, test: Any) -> float:
+            return self.kind.main_score(self.scores(estimator, rows[test]))
+
+        groups = None if self.groups is None else self.groups[rows]
+        say = self.progress.say
+        return self._auto().choose(self.loaded.estimator, given._replace(groups=groups), score, say)
+
+    def _auto(self) -> "AutoC":
+        from latentstruct import AutoC
+
+        options = self.options
+        return AutoC(
+            n_folds=options.folds or USUAL_FOLDS,
+            one_standard_error=options.one_standard_error,
+            random_state=options.seed,
+        )
+
+    def _part(self, rows: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """Return some examples, their outputs and further arguments of fit; initial weights are those of all data."""
+        from latentstruct.estimators.folds import take
+
+        further = {name: value for name, value in self.loaded.fit_params.items() if name != "coef_init"}
+        chosen = {name: take(value, rows) for name, value in further.items()}
+        return take(self.loaded.X, rows), take(self.loaded.Y, rows), chosen
+
+    def out_of_fold(self) -> dict[str, Any]:
+        """Return mean and standard error of the figures over the folds; write the predictions if wanted.
+
+        C is chosen again in each fold, from its training data alone.
+        """
+        from latentstruct import assign_folds
+        from latentstruct.core.parameters import clone
+
+        n_folds, estimator = self.options.folds or USUAL_FOLDS, self.loaded.estimator
+        labels = self.loaded.Y if estimator.task.tags.classifier else None
+        folds = assign_folds(
+            self.n_examples, n_folds, labels=labels, groups=self.groups, random_state=self.options.seed
+        )
+        found: list[dict[str, float]] = []
+        lines: dict[int, str] = {}
+        for k in range(n_folds):
+            train, test = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
+            model = clone(estimator)
+            if self.options.chooses_C:
+                model.set_params(C=self.choose_C(rows=train).value)
+            X, Y, further = self._part(train)
+            model.fit(X, Y, **further)
+            scores = self.scores(model, test)
+            figures = {name: value for name, value in self.kind.figures(scores).items() if value is not None}
+            found.append({"score": self.kind.main_score(scores), **figures})
+            self.progress.say(f"fold {k + 1} of {n_folds}: score {found[-1]['score']:.4f}")
+            if self.options.fold_predictions is not None:
+                X, Y, _ = self._part(test)
+                for i, true, guess in zip(test.tolist(), Y, model.predict(X), strict=True):
+                    known = {"example": i, "fold": k, "true": plain(true), "predicted": plain(guess)}
+                    lines[i] = json.dumps(known, ensure_ascii=False)
+        if self.options.fold_predictions is not None:
+            write_lines(self.options.fold_predictions, [lines[i] for i in range(self.n_examples)])
+        names = [name for name in found[0] if all(name in one for one in found)]
+        values = {name: np.array([one[name] for one in found]) for name in names}
+        return {
+            name: {
+                "mean": float(one.mean()),
+                "standard_error": float(one.std(ddof=1) / math.sqrt(n_folds)),
+                "folds": one.tolist(),
+            }
+            for name, one in values.items()
+        }

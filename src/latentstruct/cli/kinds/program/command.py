@@ -1,0 +1,178 @@
+"""Models of outputs that linear constraints describe."""
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from latentstruct.cli.common import located
+from latentstruct.cli.declaring import argument, option, weight_option
+from latentstruct.cli.description import strongest_features
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.exceptions import InputError
+from latentstruct.progress.display import Progress
+
+if TYPE_CHECKING:
+    from latentstruct.io.programs import ProgramRecord
+
+_EXAMPLE = re.compile(r"^[XY]\[(\d+)\]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions(TrainOptions):
+    """Train on outputs that linear constraints describe, such as matchings, tracks or label sets.
+
+    One line per example: {"variables": {"a": {"features": {"near": 1.5}, "value": 1}, …}, "constraints": [{"terms":
+    {"a": 1, "b": 1}, "upper": 1}, …]}. Values that are null or left out are unknown: latent.
+
+    Ctrl-C saves the best weights so far.
+
+    Example: latentstruct train program train.jsonl --valid test.jsonl -o matcher
+    """
+
+    data: str = argument("Programs as JSON lines; - is standard input.")
+    C: float = weight_option(0.1, "example")
+    relaxation: Literal["none", "lp"] = option(
+        "none", "lp trains with linear relaxations instead of integer programs.", metavar="NAME"
+    )
+    gap: float = option(0.0, "Relative gap at which the search for an output may end.", min=0.0)
+    max_nodes: int | None = option(None, "Maximum number of nodes of a search.", min=0, shown="no limit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramModelRecord(Record):
+    """The record of a model of programs: the names of its features."""
+
+    features: list[str]
+    n_variables: int
+    n_constraints: int
+
+
+class ProgramKind(KindSpec):
+    """Outputs that linear constraints describe."""
+
+    name = "program"
+    summary = "Choose values of variables under linear constraints: matchings, tracks, label sets."
+    latent = "variables whose value is null or left out"
+    reads = (
+        'JSON lines, one per example: {"variables": {"a": {"features": {…}, "value": 1}, …}, '
+        '"constraints": [{"terms": {"a": 1, "b": 1}, "upper": 1}, …]}.'
+    )
+    example_file = "program.jsonl"
+    prediction_file = "predicted.jsonl"
+    predicts = "Programs: JSON lines with the values of all variables."
+    judged_by = "Programs: known variables with the right value; precision, recall and F1 of those that are not 0."
+    options = ProgramOptions
+    record = ProgramModelRecord
+    tasks = ("Program",)
+    score_facts = (
+        ("examples", "{n_examples}, {example_accuracy:%} fully correct"),
+        ("variables", "{n_known} known, {accuracy:%} correct"),
+        ("not 0", "{n_true}, {recall:%} found, F1 {f1:%}"),
+    )
+    headline = (("correct", "accuracy"), ("F1", "f1"))
+    main = ("accuracy",)
+    misses_labels = True
+
+    def load(self, options: ProgramOptions, progress: Progress) -> Loaded:
+        from latentstruct.io.programs import read_programs
+        from latentstruct.tasks import Program
+
+        records = read_programs(options.data)
+        features = sorted({name for one in records for x in one.variables.values() for name in x.features})
+        if not features:
+            raise InputError("data", options.data, "programs with features")
+        n_variables, n_constraints = (
+            sum(map(len, some)) for some in zip(*((one.variables, one.constraints) for one in records), strict=True)
+        )
+        progress.say(f"read {len(records)} programs, {n_variables} variables, {n_constraints} constraints")
+        task = Program(options.relaxation, options.gap, options.max_nodes)
+        X, Y = inputs(records, features), [one.output() for one in records]
+        with self.naming(options.data):
+            task.learn(X, Y)
+        estimator = options.latent_svm(task)
+        sizes = {"n_examples": len(X), "n_variables": n_variables, "n_constraints": n_constraints}
+        record = ProgramModelRecord(features=features, **sizes)
+        return Loaded(X, Y, estimator, {**sizes, "n_features": len(features)}, record, shown=records)
+
+    def naming(self, data: str) -> AbstractContextManager[None]:
+        return named_programs(data)
+
+    def fits(self, model: Trained) -> bool:
+        return len(model.record.features) == model.estimator.task_.n_features
+
+    def read(self, model: Trained, held_out: HeldOut) -> "list[ProgramRecord]":
+        from latentstruct.io.programs import read_programs
+
+        return read_programs(held_out.data or "")
+
+    def score(self, model: Trained, data: "list[ProgramRecord]") -> dict[str, Any]:
+        return compare_values(data, self.find(model, data))
+
+    def find(self, model: Trained, data: "list[ProgramRecord]") -> list[Any]:
+        """Return the predicted values of all variables."""
+        found: list[Any] = model.estimator.predict(inputs(data, model.record.features))
+        return found
+
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        from latentstruct.io.programs import read_programs, write_values
+
+        records = read_programs(data, labeled=False)
+        with self.naming(data):
+            found = self.find(model, records)
+        write_values(output, records, found)
+
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        record = model.record
+        return {
+            "n_variables": record.n_variables,
+            "n_constraints": record.n_constraints,
+            "weights": strongest_features(model.estimator.coef_, record.features.__getitem__, top),
+        }
+
+
+@contextmanager
+def named_programs(name: str) -> Iterator[None]:
+    """Let errors name the programs of a file instead of examples."""
+    try:
+        yield
+    except InputError as error:
+        example = _EXAMPLE.search(error.parameter)
+        if example is None:
+            raise
+        raise located(error, f"{name}, program {int(example[1]) + 1}") from error
+
+
+def inputs(records: "list[ProgramRecord]", features: list[str]) -> list[Any]:
+    """Return programs as the task takes them."""
+    columns = {name: k for k, name in enumerate(features)}
+    return [one.input(columns) for one in records]
+
+
+def compare_values(records: "list[ProgramRecord]", predicted: list[Any]) -> dict[str, Any]:
+    """Return the quality of predicted values, on known variables."""
+    n_known = n_right = n_true = n_predicted = n_found = n_whole = 0
+    for record, values in zip(records, predicted, strict=True):
+        pairs = [(one.value, y) for one, y in zip(record.variables.values(), values.tolist(), strict=True)]
+        known = [(truth, y) for truth, y in pairs if truth is not None]
+        right = sum(truth == y for truth, y in known)
+        n_known, n_right, n_whole = n_known + len(known), n_right + right, n_whole + (right == len(known))
+        n_true += sum(truth != 0 for truth, _ in known)
+        n_predicted += sum(y != 0 for _, y in known)
+        n_found += sum(truth == y != 0 for truth, y in known)
+    return {
+        "n_examples": len(records),
+        "example_accuracy": n_whole / len(records),
+        "n_known": n_known,
+        "accuracy": n_right / n_known,
+        "n_true": n_true,
+        "n_predicted": n_predicted,
+        "precision": n_found / max(n_predicted, 1),
+        "recall": n_found / max(n_true, 1),
+        "f1": 2 * n_found / max(n_true + n_predicted, 1),
+    }
+
+
+KIND = ProgramKind()

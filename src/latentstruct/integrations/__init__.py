@@ -1,0 +1,1 @@
+"""Functions for users of other packages."""

@@ -1,0 +1,1 @@
+"""Outputs that linear constraints describe."""

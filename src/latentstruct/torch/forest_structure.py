@@ -1,0 +1,101 @@
+"""Structures whose outputs are the derivations of forests: trees, alignments and narrow graphs."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct._native.derivations import best_derivations, covariances, pool_derivations, sample_derivations
+from latentstruct.core.protocols import Temperature
+from latentstruct.core.types import Indices, Vector, sums_by
+from latentstruct.exceptions import InputError
+from latentstruct.inference.forests import Forests
+from latentstruct.torch.parts import PartSums
+
+
+class ForestStructure:
+    """Outputs as derivations, whose edges are sums of parts.
+
+    Parameters
+    ----------
+    forests : Forests
+        One per example.
+    edges, parts : ndarray of int of shape (K,)
+        Edge edges[k] has the part parts[k].
+    owners : ndarray of int of shape (P,)
+        The example of each part.
+    losses : ndarray of shape (E,)
+        Losses of edges.
+    agreeing : ndarray of bool of shape (E,)
+        Edges that agree with what is known.
+    """
+
+    def __init__(
+        self,
+        forests: Forests,
+        edges: Indices,
+        parts: Indices,
+        owners: Indices,
+        losses: Vector,
+        agreeing: NDArray[np.bool_],
+    ) -> None:
+        self.forests, self.edges, self.parts, self.owners = forests, edges, parts, owners
+        self.losses, self.agreeing = losses, agreeing
+        self.n_examples, self.n_edges = len(forests.items_at) - 1, len(forests.losses)
+
+    @cached_property
+    def closed(self) -> Vector:
+        """−inf for edges that do not agree with what is known."""
+        return np.where(self.agreeing, 0.0, -np.inf)
+
+    def edge_sums(self, values: Vector) -> Vector:
+        """Return the sum of each edge's parts, (E,)."""
+        return sums_by(self.edges, values[self.parts], self.n_edges)
+
+    def part_sums(self, values: Vector) -> Vector:
+        """Return the sum over the edges of each part, (P,)."""
+        return sums_by(self.parts, values[self.edges], len(self.owners))
+
+    def _scores(self, scores: Vector, margin: float, known: bool) -> Vector:
+        found = self.edge_sums(scores)
+        if known:
+            found += self.closed
+        elif margin > 0:
+            found += margin * self.losses
+        return found
+
+    def pool(self, scores: Vector, temperature: Temperature, margin: float, known: bool) -> PartSums:
+        """See `PartStructure`."""
+        values, counts = np.empty(self.n_examples), np.empty(self.n_edges)
+        epsilon = self._single(temperature)
+        pool_derivations(self.forests, self._scores(scores, margin, known), epsilon, values, counts)
+        return PartSums(values, self.part_sums(counts))
+
+    def curve(
+        self, scores: Vector, temperature: Temperature, margin: float, known: bool, weights: Vector, direction: Vector
+    ) -> Vector:
+        """See `PartStructure`."""
+        epsilon, out = self._single(temperature), np.zeros(self.n_edges)
+        if epsilon == 0:
+            raise NotImplementedError("Second derivatives need a temperature above 0.")
+        edge_scores = self._scores(scores, margin, known)
+        covariances(self.forests, edge_scores, epsilon, weights, self.edge_sums(direction), out)
+        return self.part_sums(out)
+
+    def best(self, scores: Vector, k: int) -> tuple[Vector, NDArray[np.uint8]]:
+        """Return the scores (k, n) of the k best outputs, −inf where there are fewer, and their edges (k, E)."""
+        values, used = np.empty((k, self.n_examples)), np.empty((k, self.n_edges), dtype=np.uint8)
+        best_derivations(self.forests, self._scores(scores, 0.0, False), values, used)
+        return values, used
+
+    def sample(self, scores: Vector, n: int, seed: int) -> NDArray[np.uint8]:
+        """Return the edges (n, E) of independent outputs."""
+        used = np.empty((n, self.n_edges), dtype=np.uint8)
+        sample_derivations(self.forests, self._scores(scores, 0.0, False), 1.0, seed, used)
+        return used
+
+    def _single(self, temperature: Temperature) -> float:
+        if temperature.output != temperature.latent:
+            got = tuple(temperature)
+            raise InputError("temperature", got, f"the same for outputs and latents of {type(self).__name__}")
+        return temperature.output

@@ -1,0 +1,77 @@
+"""C chosen by folds, and out-of-fold scores, for every kind."""
+
+import json
+
+import pytest
+
+from command import fail, run
+from latentstruct import load
+from latentstruct.cli.registry import KINDS
+
+QUICK = ["--max-iter", "3", "-q"]
+IMAGES = ("segment", "detect")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("folds")
+    for name, kind in KINDS.items():
+        if name not in IMAGES:
+            (folder / kind.example_file).write_bytes(kind.example())
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in IMAGES])
+def test_every_kind_has_out_of_fold_scores(name, data, tmp_path):
+    kind = KINDS[name]
+    file, model, written = data / kind.example_file, tmp_path / "model", tmp_path / "folds.jsonl"
+    options = ["--folds", "2", "--fold-predictions", written, "--json", *QUICK]
+    result = json.loads(run("train", name, file, "-o", model, *options).stdout)
+    assert set(result["out_of_fold"]) > {"score"}
+    for one in result["out_of_fold"].values():
+        assert one["mean"] == pytest.approx(sum(one["folds"]) / 2)
+    lines = [json.loads(line) for line in written.read_text().splitlines()]
+    assert [line["example"] for line in lines] == list(range(len(lines)))
+    assert {line["fold"] for line in lines} == {0, 1}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["measure", "rank", "chain"])
+def test_C_is_chosen_by_the_score_of_the_kind(name, data, tmp_path):
+    result = json.loads(
+        run("train", name, data / KINDS[name].example_file, "-o", tmp_path, "--C", "auto", "--json", *QUICK).stdout
+    )
+    chosen = result["chosen_C"]
+    assert load(tmp_path).C == chosen["value"] == chosen["values"][chosen["means"].index(max(chosen["means"]))]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nested_folds_come_first_in_output_and_report(data, tmp_path):
+    pytest.importorskip("matplotlib")
+    groups = tmp_path / "groups.txt"
+    n_samples = len((data / "classes.csv").read_text().splitlines()) - 1
+    groups.write_text("".join(f"{i // 3}\n" for i in range(n_samples)))
+    report = tmp_path / "report.html"
+    shown = run(
+        *("train", "classes", data / "classes.csv", "-o", tmp_path / "model", "-C", "auto", "--folds", "2", *QUICK),
+        *("--one-standard-error", "--groups", groups, "--report", report),
+    ).stdout
+    assert shown.startswith("out-of-fold accuracy")
+    assert "chosen by folds" in shown
+    page = report.read_text()
+    assert 0 < page.index("out-of-fold accuracy") < page.index("the training data")
+    assert "Choice of C" in page
+
+
+def test_contradictions_are_refused(data, tmp_path):
+    file = data / "classes.csv"
+    assert "--fold-predictions must be left out without --folds" in fail(
+        "train", "classes", file, "--fold-predictions", tmp_path / "f"
+    )
+    assert "--one-standard-error" in fail("train", "classes", file, "--one-standard-error")
+    assert "a number, or auto" in fail("train", "classes", file, "-C", "best")
+    (tmp_path / "groups").write_text("a\nb\n")
+    assert "one per example" in fail(
+        "train", "classes", file, "-o", tmp_path / "m", "--folds", "2", "--groups", tmp_path / "groups", "-q"
+    )

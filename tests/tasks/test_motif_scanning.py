@@ -1,0 +1,118 @@
+"""All sites of a matrix: p-values against all words, hits against a plain search, files and blocks."""
+
+import gzip
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from command import run
+from latentstruct.io import MemeMotif, write_meme
+from latentstruct.io.fasta import sequence_blocks
+from latentstruct.tasks.motif.scanning import MatrixScanner
+from latentstruct.tasks.motif.sites import reverse_complement
+
+
+def make_motif(seed, width=5, name="m"):
+    rng = np.random.default_rng(seed)
+    return MemeMotif(name, rng.dirichlet(0.4 * np.ones(4), width), rng.dirichlet(5 * np.ones(4)), 50)
+
+
+def plain_hits(scanner, sequence, least):
+    """Start, strand and integer score of all windows without N, by definition."""
+    found = []
+    for start in range(len(sequence) - scanner.width + 1):
+        window = sequence[start : start + scanner.width]
+        for strand in (1, -1)[: scanner.strands]:
+            word = window if strand > 0 else reverse_complement(window)
+            if "N" in word:
+                continue
+            score = sum(int(scanner.scores[j, "ACGT".index(letter)]) for j, letter in enumerate(word))
+            if score >= least:
+                found.append((start, strand, score, word))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_p_values_are_those_of_all_words(seed):
+    scanner = MatrixScanner(make_motif(seed), strands=1)
+    background = scanner.motif.background
+    words = np.array(list(product(range(4), repeat=5)))
+    scores = scanner.scores[np.arange(5), words].sum(axis=1)
+    probabilities = background[words].prod(axis=1)
+    for score in np.unique(scores):
+        expected = probabilities[scores >= score].sum()
+        assert scanner.p_values[score] == pytest.approx(expected, rel=1e-9)
+
+
+def written(path, sequences, width=7):
+    lines = []
+    for name, letters in sequences.items():
+        lines += [f">{name} text", *(letters[k : k + width] for k in range(0, len(letters), width))]
+    data = "\n".join([*lines, ""]).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.text("ACGTNacgt", max_size=60), min_size=1, max_size=4),
+    st.integers(1, 30),
+    st.integers(1, 2),
+    st.sampled_from([0.02, 0.3, 0.9]),
+    st.integers(1, 9),
+)
+def test_hits_do_not_depend_on_blocks(tmp_path_factory, letters, size, strands, p_value, width):
+    path = tmp_path_factory.getbasetemp() / "scan.fa"
+    sequences = {f"s{k}": one for k, one in enumerate(letters)}
+    written(path, sequences)
+    scanner = MatrixScanner(make_motif(0, width), p_value, strands)
+    found = list(scanner.scan(sequence_blocks(path, width + 2, size=size)))
+    expected = [
+        (name, start, strand, word)
+        for name, one in sequences.items()
+        for start, strand, _, word in plain_hits(scanner, one.upper(), scanner.least)
+    ]
+    assert [(hit.sequence, hit.start, hit.strand, hit.site) for hit in found] == expected
+    assert all(hit.p_value <= p_value * (1 + 1e-8) and hit.end == hit.start + width for hit in found)
+    assert scanner.n_tested == sum(len(plain_hits(scanner, one.upper(), 0)) for one in letters)
+
+
+def test_q_values_are_those_of_benjamini_and_hochberg():
+    rng = np.random.default_rng(0)
+    scanner = MatrixScanner(make_motif(1), 0.2, 1)
+    text = "".join(rng.choice(list("ACGT"), 400))
+    found = plain_hits(scanner, text, 0)
+    p_values = np.sort([scanner.p_values[score] for _, _, score, _ in found])
+    rates = p_values * len(found) / np.arange(1, len(found) + 1)
+    numbers = np.array(["ACGT".index(letter) for letter in text], dtype=np.uint8)
+    from latentstruct.io.fasta import SequenceBlock
+
+    hits = list(scanner.scan([SequenceBlock("a", 0, 0, numbers)]))
+    assert len(hits) > 10
+    adjusted = np.minimum.accumulate(rates[: len(hits)][::-1])[::-1]
+    for hit in hits:
+        last = np.flatnonzero(np.isclose(p_values, hit.p_value))[-1]
+        assert hit.q_value == pytest.approx(min(1.0, adjusted[last]))
+
+
+def test_files_of_the_command(tmp_path):
+    motif = MemeMotif("core", np.eye(4)[[0, 1, 2, 3, 3, 1]], np.full(4, 0.25), 100, 1e-9)
+    write_meme(tmp_path / "motif.meme", [motif], 2)
+    genome = written(tmp_path / "genome.fa.gz", {"chr1": "GGGACGTTCGGG", "chr2": "TTTGAACGTTTT"})
+    args = ("scan", tmp_path / "motif.meme", genome, "--p-value", 1e-3)
+    done = run(*args, "-o", tmp_path / "sites.bed")
+    assert "core: 2 sites in 28 windows" in done.stderr
+    rows = [line.split("\t") for line in (tmp_path / "sites.bed").read_text().splitlines()]
+    assert [row[:4] + row[5:] for row in rows] == [["chr1", "3", "9", "core", "+"], ["chr2", "3", "9", "core", "-"]]
+    assert {int(row[4]) for row in rows} == {round(60 * np.log10(4))}
+    run("scan", tmp_path, genome, "--p-value", 1e-3, "-o", tmp_path / "sites.gff")
+    header, first, _ = (tmp_path / "sites.gff").read_text().splitlines()
+    assert header == "##gff-version 3"
+    assert first.split("\t")[3:5] == ["4", "9"]
+    assert first.endswith("sequence=ACGTTC")
+    table = run(*args, "--format", "tsv", "--strands", 1, "-q").stdout.splitlines()
+    assert table[0].startswith("motif_id\tsequence_name\tstart\tstop")
+    assert len(table) == 2
