@@ -19,6 +19,7 @@ SUITES = (
     "convergence",
     "decoding",
     "growth",
+    "paths",
     "chunking",
     "latent",
     "starts",

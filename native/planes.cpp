@@ -88,7 +88,7 @@ double add_highest(Store store, Vector w, Values slope, Values values) {
       if (heights[p] > heights[best]) best = p;
     }
     values(i) = heights[best];
-    kept.used[best] = *store.clock;
+    kept.used[best] = std::max(kept.used[best], *store.clock);
     offset += store.weights[i] * kept.offset[best];
     kept.add_plane(store.rows, best, store.weights[i], slope.data());
   }
@@ -218,7 +218,7 @@ std::pair<double, double> ascend(Store store, Index rule, Index steps, Indices e
     gain += block.update(rule, steps, mean);
     bool moved = false;
     for (Index p = 0; p < kept.count; ++p) {
-      if (kept.alpha[p] > 0.0) kept.used[p] = *store.clock;
+      if (kept.alpha[p] > 0.0) kept.used[p] = std::max(kept.used[p], *store.clock);
       // The change of w is -c (α - α_before).
       before[p] = weight * (before[p] - kept.alpha[p]);
       change -= before[p] * kept.offset[p];
@@ -637,7 +637,7 @@ double append_planes(Store store, Indices examples, Atoms atoms, Indices pointer
     for (Index a = 0; a < n; ++a) key += atom_key(fresh.row[a], fresh.column[a], fresh.value[a]);
     Index p = find_slot(old, slots.key + corner, key, offsets(k), n);
     if (p >= 0) {
-      old.used[p] = now;
+      old.used[p] = std::max(old.used[p], now);
       continue;
     }
     p = free_slot(old, now - idle, slots.count[example]);

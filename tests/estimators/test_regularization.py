@@ -221,3 +221,12 @@ def test_other_regularizers_are_trained_on_the_grid():
     estimator = LatentSSVM(LatentMulticlass(weights="state"), regularizer=GroupNorm(weights=0.1))
     path = regularization_path(estimator, X, y, Cs=[0.1, 1.0])
     assert not path.certified
+
+
+@pytest.mark.parametrize("estimator", [StructuralSVM(Multiclass()), CRF(Multiclass())])
+def test_models_outlive_the_shards_they_were_trained_on(estimator):
+    X, Y = classes(10)
+    path = regularization_path(estimator.set_params(executor="local"), X, Y, Cs=[0.1, 1.0])
+    direct = regularization_path(estimator.set_params(executor=None), X, Y, Cs=[0.1, 1.0])
+    np.testing.assert_allclose(path.objectives, direct.objectives, rtol=2e-3)
+    assert path.model(1.0).predict(X).shape == Y.shape

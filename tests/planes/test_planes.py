@@ -302,6 +302,24 @@ def test_growth_keeps_everything():
     assert len(trial.store) == trial.store.slots.count.sum()
 
 
+def test_masses_of_earlier_times_are_mixed_and_their_planes_kept():
+    rng, oracle, first_planes, _ = class_oracle()
+    every, store = np.arange(oracle.n_examples), PlaneStore(first_planes, oracle.weights, idle=0)
+    w, known = np.zeros(oracle.n_features), []
+    for _ in range(4):
+        store.tick()
+        store.append(every, oracle.planes(rng.normal(size=oracle.n_features)), w)
+        store.ascend(every, w)
+        known.append((store.masses(), store.combination()))
+        store.mix([(known[-1][0], 1.0)], [masses for masses, _ in known])
+    (first, low), (last, high) = known[0], known[-1]
+    store.mix([(first, 0.25), (last, 0.75)], [first])
+    mixed = store.combination()
+    np.testing.assert_allclose(mixed.slope, 0.25 * low.slope + 0.75 * high.slope, atol=1e-12)
+    assert mixed.offset == pytest.approx(0.25 * low.offset + 0.75 * high.offset)
+    np.testing.assert_allclose(store.slots.alpha.sum(axis=1), 1.0)
+
+
 def test_planes_without_mass_are_replaced_when_idle():
     trial = Trial(seed=3, most=50, idle=1)
     for _ in range(40):

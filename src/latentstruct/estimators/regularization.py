@@ -20,6 +20,7 @@ from latentstruct.core.types import Vector
 from latentstruct.core.validation import as_reals, copied, is_real
 from latentstruct.estimators.base import FitInputs, RegularizedEstimator
 from latentstruct.exceptions import ConvergenceWarning, InputError
+from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import ENDINGS
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.hinge import HingeSolver
@@ -33,6 +34,8 @@ __all__ = ["RegularizationPath", "regularization_path"]
 CERTIFIED = {"convex", "l2"}
 # Models per factor of 10 in C where the path between them is not certified.
 PER_DECADE = 5
+# Iterations of block ascent before a bundle may replace it.
+PATIENCE = 1000
 Score = Callable[[Any], float]
 
 
@@ -267,6 +270,7 @@ class _Walk:
     scores: list[float] = field(default_factory=list)
     calls: int = 0
     cause: str = ""
+    state: Any = None
     began: float = field(default_factory=time.perf_counter)
 
     def is_late(self, line: Any = None) -> bool:
@@ -280,18 +284,22 @@ class _Walk:
         model._store_result(result)
         return model
 
-    def solve(self, C: float, last: PathPoint | None, w0: Vector | None) -> PathPoint:
+    def solve(self, C: float, w0: Vector | None) -> PathPoint:
         """Minimize at C from the planes found so far."""
         objective = self.objective.reweighted(C * self.objective.weights)
         solver = self.unit._solver(objective).set_params(tol=self.precision)
         if isinstance(solver, BlockAscent | HingeSolver):
-            # Planes of smaller C are nearly all that is needed.
-            solver.set_params(settle=True)
-        state = None if last is None else last.result.state
-        result = solver.minimize(objective, w0, state=state, callback=self.is_late)
+            # The dual variables of a near C are good ones.
+            solver.set_params(settle=False)
+        if isinstance(solver, HingeSolver):
+            # A bundle has no dual variables of single examples that the next C could start from.
+            solver.set_params(patience=PATIENCE)
+        result = solver.minimize(objective, w0, state=self.state, callback=self.is_late)
+        self.state = result.state
         self.calls += result.oracle_calls
         self._stop_at(result.reason)
-        return PathPoint(C, result.w, risk_of(result, C), bounding_plane(objective, result), result)
+        masses = result.state.masses() if isinstance(result.state, PlaneStore) else None
+        return PathPoint(C, result.w, risk_of(result, C), bounding_plane(objective, result), result, masses)
 
     def certified(self, points: Iterator[PathPoint]) -> Iterator[_Trained]:
         """Yield what was reached at points of a certified path."""
@@ -302,7 +310,7 @@ class _Walk:
         """Yield minimizers at given values of C."""
         last: PathPoint | None = None
         for C in map(float, Cs):
-            last = self.solve(C, last, None if last is None else last.w)
+            last = self.solve(C, None if last is None else last.w)
             yield last
 
     def from_one_start(self, Cs: Sequence[float]) -> Iterator[Result]:

@@ -304,6 +304,10 @@ class ShardedTruth(FixedTotal):
         """Return the weighted sum of the planes of the selected examples."""
         return self.side.part_total(w, rows)
 
+    def reweighted(self, weights: Vector) -> "ShardedTruth":
+        """Return the same side with other weights c_i; the sum is computed by the shards."""
+        return sharded_truth(self.side.reweighted(weights))
+
 
 def sharded_truth(clamped: ShardedOracle) -> ShardedTruth:
     """Return the clamped side of a task without latent variables, whose planes are the same at all weights."""

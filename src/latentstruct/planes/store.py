@@ -1,11 +1,12 @@
 """The planes found so far for each example, with their dual variables."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latentstruct._native import planes as kernels
 from latentstruct.core.types import Indices, Vector
@@ -36,6 +37,8 @@ from latentstruct.planes.memory import (
 from latentstruct.planes.plane import Plane, Planes, Rows, atom_fault
 from latentstruct.planes.serialization import RESTART, State, check_whole_number, pack_store, unpack_store
 
+# Clock of planes that must not be replaced.
+FOREVER = 2**62
 MOST = integer(2) | None
 RULES = {"plain": kernels.PLAIN, "away": kernels.AWAY, "pairwise": kernels.PAIRWISE, "smo": kernels.SMO}
 
@@ -45,6 +48,13 @@ class Scratch(NamedTuple):
 
     vector: Vector  # (d,)
     clock: Indices  # (1,): number of iterations
+
+
+class Masses(NamedTuple):
+    """The dual variables of a store at one time, with the keys of their planes."""
+
+    key: NDArray[np.uint64]  # (n, K)
+    alpha: NDArray[np.float64]  # (n, K), 0 beyond the planes of an example
 
 
 @dataclass
@@ -264,6 +274,41 @@ class PlaneStore:
         first = self.tables.start[examples] + self.tables.numbers[self.slots.start[examples, places]]
         rows, columns = (part[first].astype(np.int64) for part in (self.tables.atoms.row, self.tables.atoms.column))
         self.slots.offset[examples, places] = offsets(examples, rows, columns)
+
+    def masses(self) -> Masses:
+        """Return the dual variables, to be restored later by `mix`."""
+        used = np.arange(self.slots.alpha.shape[1]) < self.slots.count[:, None]
+        return Masses(self.slots.key.copy(), np.where(used, self.slots.alpha, 0.0))
+
+    def mix(self, parts: Sequence[tuple[Masses, float]], pinned: Sequence[Masses]) -> None:
+        """Set the dual variables to a mean of earlier ones, weighted by the second entries of `parts`.
+
+        Mass of planes that were dropped since then goes to the others of their example. Planes with mass in `pinned`
+        are not replaced until the next call; others that have not been used for long are dropped.
+        """
+        slots, now = self.slots, self.scratch.clock[0]
+        used = np.arange(slots.alpha.shape[1]) < slots.count[:, None]
+        mean = np.zeros_like(slots.alpha)
+        for masses, share in parts:
+            mean += share * self._aligned(masses)
+        mean[~used] = 0.0
+        lost = mean.sum(axis=1) <= 0.0
+        mean[lost] = slots.alpha[lost]
+        slots.alpha[used] = (mean / mean.sum(axis=1, keepdims=True))[used]
+        np.minimum(slots.used, now, out=slots.used)
+        for masses in pinned:
+            slots.used[used & (self._aligned(masses) > 0.0)] = FOREVER
+        examples, places = np.nonzero(used & (slots.alpha == 0.0) & (slots.used < now - self.idle))
+        order = np.lexsort((-places, examples))
+        self._drop((examples[order], places[order]), np.zeros(self.first.n_features))
+
+    def _aligned(self, masses: Masses) -> NDArray[np.float64]:
+        """Return dual variables in the present slots."""
+        key, alpha = self.slots.key, np.zeros_like(self.slots.alpha)
+        for old_key, old_alpha in zip(masses.key.T, masses.alpha.T, strict=True):
+            rows = np.flatnonzero(old_alpha)
+            alpha[rows] += np.where(key[rows] == old_key[rows, None], old_alpha[rows, None], 0.0)
+        return alpha
 
     def tick(self) -> None:
         """Begin a new iteration; planes that stay unused for long may be replaced."""

@@ -63,10 +63,9 @@ class BlockAscent(BaseSolver):
     max_planes : int, optional
         Maximum planes kept per example. If an example needs more, the two with the least dual mass are replaced by
         their mean. By default as many as keep the Gram matrices of all examples below 1 GB, from 50 to 1000.
-    settle : bool, default=False
-        Whether each iteration solves the problem over the kept planes, and queries the oracle halfway between its
-        solution and the best weights, as from given weights. With the planes of a similar problem this needs
-        fewer oracle calls, and more time between them.
+    settle : bool, default=True
+        Whether a run that continues from planes of an earlier call first solves the problem over these. Not needed if
+        their dual variables are nearly optimal, as with slightly different weights of the examples.
     random_state : int, default=0
         Seed of the order of examples.
     cache_mb : float, optional
@@ -98,7 +97,7 @@ class BlockAscent(BaseSolver):
     max_sweeps: int = 10
     steps: int = 50
     max_planes: int | None = None
-    settle: bool = False
+    settle: bool = True
     random_state: int = 0
     cache_mb: float | None = None
 
@@ -115,15 +114,12 @@ class BlockAscent(BaseSolver):
         monitor.closing = None
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
-            point.warm = (state is None or self.settle) and bool(w.any())
-        if point.warm and state is not None and not monitor.resumed:
-            point.query(w)
-            if monitor.is_small():
-                monitor.close_iteration()
+            point.warm = state is None and bool(w.any())
         if not (monitor.resumed or point.warm):
-            if state is not None:
+            if state is not None and self.settle:
                 self._settle(point)
-            point.average = point.w.copy()
+            if state is None or self.settle:
+                point.average = point.w.copy()
             point.query(point.average)
             for _ in range(FIRST_PASSES if state is None else 0):
                 # Each part is queried at the w that results from the earlier ones.

@@ -43,7 +43,7 @@ class HingeSolver(BaseSolver):
         five times as many more.
     hopeless : float, default=0.5
         Relative gap after `patience` iterations above which examples are assumed to undo each other's steps.
-    settle : bool, default=False
+    settle : bool, default=True
         See `BlockAscent`.
     cache_mb : float, optional
         Maximum megabytes of all kept planes, up to half of them for the bundle. Less costs iterations. By default
@@ -58,7 +58,7 @@ class HingeSolver(BaseSolver):
     max_seconds: float = float("inf")
     patience: int = 40
     hopeless: float = 0.5
-    settle: bool = False
+    settle: bool = True
     cache_mb: float | None = None
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:

@@ -8,14 +8,14 @@ largest value of U − L − tol·U can be computed exactly.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
 from latentstruct.core.types import Vector
 from latentstruct.planes.plane import Plane
-from latentstruct.planes.store import PlaneStore
+from latentstruct.planes.store import Masses, PlaneStore
 from latentstruct.solvers.bundle import PlaneBundle
 
 # Ratio of the first two values of C, and the largest ratio of neighbors.
@@ -23,7 +23,7 @@ FIRST_RATIO, LARGEST_RATIO = 1.2, 10.0
 # Neighbors closer than this are not separated further: the solver did not reach its tolerance.
 SMALLEST_RATIO = 1.0 + 1e-4
 # Fractions of the tolerance for the solver, and for planning steps.
-SOLVED, PLANNED = 0.4, 0.8
+SOLVED, PLANNED = 0.6, 0.8
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class PathPoint:
         A plane below C·R whose slope and offset give the lower bound `offset` − ½‖`slope`‖².
     result : Result
         Result of the solver.
+    masses : Masses, optional
+        Dual variables of planes of single examples, if the solver has them.
     """
 
     C: float
@@ -49,6 +51,7 @@ class PathPoint:
     risk: float
     bound: Plane
     result: Result
+    masses: Masses | None = None
 
 
 @dataclass(frozen=True)
@@ -99,38 +102,53 @@ def bounding_plane(objective: Objective, result: Result) -> Plane:
     return Plane(plane.slope - linear.slope, plane.offset - linear.offset, below=plane.below)
 
 
-Solve = Callable[[float, "PathPoint | None", Vector | None], PathPoint]
-"""Minimizes at a C, from the state of an earlier point and initial weights."""
+Solve = Callable[[float, Vector | None], PathPoint]
+"""Minimizes at a C, from initial weights and the dual variables found last."""
 
 
 def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPoint]:
     """Yield minimizers from C = `low` to `high`, dense enough that interpolated weights have gaps of at most `tol`.
 
+    Each step is so large that its segment has to be halved. Between two minimizers their means are good initial
+    weights and dual variables, better than what either of them gives beyond.
+
     If the solver does not reach the tolerance, gaps between neighbors may be larger.
     """
-    point = last = solve(low, None, None)
+    point = solve(low, None)
     yield point
     previous: PathPoint | None = None
     ratio, ahead = FIRST_RATIO, list[PathPoint]()
     while high > point.C:
         if not ahead:
-            C = min(high, point.C * ratio)
-            last = solve(C, last, _extrapolated(previous, point, C))
-            ahead.append(last)
+            C = min(high, point.C * ratio**2)
+            restore([(point, 1.0)], [point])
+            ahead.append(solve(C, _extrapolated(previous, point, C)))
         following = ahead[-1]
-        excess, step = Segment(point, following).excess(tol), following.C / point.C
+        segment = Segment(point, following)
+        excess, step = segment.excess(tol), following.C / point.C
         if excess > 0.0 and step > SMALLEST_RATIO:
-            # The segment is halved; the points beyond it remain useful.
+            # The points beyond remain useful.
             C = math.sqrt(point.C * following.C)
-            last = solve(C, last, Segment(point, following).at(C)[0])
-            ahead.append(last)
-            ratio = min(ratio, math.sqrt(step))
+            t = (C - point.C) / (following.C - point.C)
+            restore([(point, (1.0 - t) * point.C / C), (following, t * following.C / C)], [point, *ahead])
+            ahead.append(solve(C, segment.at(C)[0]))
             continue
         # Between solved ends the gap grows with the square of the logarithm of the ratio.
-        grown = (excess + tol) / tol
-        ratio = min(step ** min(1.5, math.sqrt(PLANNED / max(grown, 1e-3))), LARGEST_RATIO)
+        grown = max(excess + (1.0 - SOLVED) * tol, 1e-3 * tol) / ((1.0 - SOLVED) * tol)
+        ratio = min(step ** min(1.5, math.sqrt(PLANNED / grown)), LARGEST_RATIO)
         previous, point = point, ahead.pop()
         yield point
+
+
+def restore(parts: Sequence[tuple[PathPoint, float]], kept: Sequence[PathPoint]) -> None:
+    """Set the dual variables to a mean of those of some points, and keep the planes of others."""
+    store = parts[0][0].result.state
+    if isinstance(store, PlaneBundle):
+        store = store.remembered
+    if store is None:
+        return
+    found = [(point.masses, share) for point, share in parts if point.masses is not None]
+    store.mix(found, [point.masses for point in kept if point.masses is not None])
 
 
 def _extrapolated(previous: PathPoint | None, point: PathPoint, C: float) -> Vector:

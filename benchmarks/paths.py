@@ -1,0 +1,47 @@
+"""Certified regularization paths against one default fit at the C that takes longest; fits check the bounds."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from benchmarks.common import Line, cpu
+from benchmarks.letters import split
+from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures, regularization_path
+from latentstruct.datasets import load_conll2000, load_ocr_letters
+
+C_MIN, C_MAX, TOL = 1e-3, 1e2, 1e-3
+# C of the fits that the path is compared with, and number of random C at which its bounds are checked.
+CS, CHECKED = np.geomspace(C_MIN, C_MAX, 6), 3
+AT_MOST = 3.0
+
+
+def compare(what: str, task: Any, X: Any, Y: Any) -> Line:
+    """Compare the CPU time of the path with that of the longest fit; check the path by all fits."""
+    StructuralSVM(task, C=C_MIN, tol=0.9).fit(X, Y)
+    rng, seconds, inside = np.random.default_rng(0), {}, []
+    ours, path = cpu(lambda: regularization_path(StructuralSVM(task), X, Y, C_min=C_MIN, C_max=C_MAX, tol=TOL))
+    between = np.exp(rng.uniform(np.log(C_MIN), np.log(C_MAX), CHECKED))
+    for C in map(float, (*CS, *between)):
+        seconds[C], fitted = cpu(lambda C=C: StructuralSVM(task, C=C).fit(X, Y))
+        model = path.model(float(np.clip(C, path.Cs[0], path.Cs[-1])))
+        # Two certified intervals around the same minimum must overlap.
+        inside.append(model.lower_bound_ <= fitted.objective_ and fitted.lower_bound_ <= model.objective_)
+    hardest = max(CS, key=lambda C: seconds[float(C)])
+    reached = (
+        f"{len(path)} values of C, certified: {path.certified}, largest gap {path.segment_gaps.max():.1e}, bounds "
+        f"agree with {sum(inside)} of {len(inside)} fits, {path.n_oracle_calls / len(X):.0f} passes"
+    )
+    return Line(f"{what}: path of C", ours, seconds[float(hardest)], f"one fit, C = {hardest:g}", AT_MOST, reached)
+
+
+def run(quick: bool = False) -> list[Line]:
+    X, y = load_digits(return_X_y=True)
+    lines = [compare("digits", Multiclass(), X / 16.0, y)]
+    if quick:
+        return lines
+    letters = load_ocr_letters()
+    lines.append(compare("letters, 704 words", Chain(), *split(letters, letters.folds == 1)))
+    text = load_conll2000(subset="train")
+    X = WindowFeatures().fit_transform(text.tokens[:2000])
+    return [*lines, compare("CoNLL-2000, 2000 sentences", Chain(), X, text.Y[:2000])]
