@@ -365,7 +365,7 @@ def planted(folder, motifs, share, n=90, length=60, seed=0):
 def test_positive_sequences_suffice(tmp_path):
     data = planted(tmp_path, ["GATTACACG"], 0.7)
     out = tmp_path / "model"
-    done = run("train", "motif", "--positive", data, "--width", 9, "--name", "gata", "-o", out, "--json")
+    done = run("train", "motif", "--positive", data, "--width", 9, "--motif-name", "gata", "-o", out, "--json")
     assert "shuffled the positive sequences as negative ones; words of 2 letters are kept" in done.stderr
     (found,) = json.loads(done.stdout)["motifs"]
     assert found["consensus"] in ("GATTACACG", reverse_complement("GATTACACG"))

@@ -40,7 +40,7 @@ class ScanOptions:
     output: str = output_file_option()
     p_value: float = option(1e-4, "Largest p-value of a site.", metavar="NUMBER", min=0.0, max=1.0)
     q_value: float = option(1.0, "Largest q-value of a site.", metavar="NUMBER", min=0.0, max=1.0)
-    strands: int = option(2, "1 to scan the given strand only.", min=1, max=2)
+    strands: int = option(2, "1 to read the given strand only, as for RNA.", min=1, max=2)
     mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as N.")
     format: Literal["bed", "gff", "tsv"] | None = option(
         None, "Format of the output: bed, gff or tsv.", shown="that of the file name, otherwise bed", metavar="NAME"

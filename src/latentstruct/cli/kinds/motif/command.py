@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from latentstruct.cli.common import NOTHING, is_prepared, refuse_prepared, say_warnings
-from latentstruct.cli.declaring import argument, option, weight_option
+from latentstruct.cli.declaring import argument, option, restarts_option, skip_bad_option, weight_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.kinds.motif.files import (
     PARTS,
@@ -27,7 +27,6 @@ from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_table, show_percent
-from latentstruct.tasks.motif.significance import Enrichment
 
 if TYPE_CHECKING:
     from latentstruct.io import Sequences
@@ -79,7 +78,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         "1", f"Number of motifs to find; auto for as many as are significant, up to {MOST_MOTIFS}.", metavar="N|auto"
     )
     order: int = option(3, "Order of the Markov background.", min=0, max=5, sets="background_order")
-    strands: int = option(2, "1 for RNA, or if the motif is on the given strand only.", min=1, max=2)
+    strands: int = option(2, "1 to read the given strand only, as for RNA.", min=1, max=2)
     shuffle: int | None = option(
         None,
         "Use shuffled positive sequences as negative ones, with the same number of each word of this many letters.",
@@ -100,8 +99,8 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         min=0.0,
         max=0.9,
     )
-    name: str | None = option(None, "Name of the motif in all files.", shown="that of the file")
-    skip_bad: bool = option(False, "Leave out sequences that are too short or have other letters, and count them.")
+    name: str | None = option(None, "Name of the motif in all files.", "--motif-name", shown="that of the file")
+    skip_bad: bool = skip_bad_option()
     mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as N.")
     valid_positive: str | None = option(None, "Held-out sequences with the motif.", metavar="FASTA")
     valid_negative: str | None = option(None, "Held-out sequences without the motif.", metavar="FASTA")
@@ -115,7 +114,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     start: Literal["kmers", "random"] = option(
         "kmers", "Initial sites: kmers (enriched words) or random.", metavar="NAME", sets="init"
     )
-    restarts: int = option(3, "Number of starts if no sequences are held out, or with --start random.", min=1)
+    restarts: int = restarts_option(3)
 
     @property
     def source(self) -> str:
@@ -240,7 +239,7 @@ class MotifRecord(Record):
     name: str = "motif"
     longest: int | None = None
     e_value: float | None = None
-    enrichment: Enrichment | None = None
+    enrichment: dict[str, Any] | None = None
 
 
 class MotifKind(KindSpec):
@@ -331,8 +330,8 @@ class MotifKind(KindSpec):
 
     def final_record(self, model: Trained, loaded: Loaded) -> MotifRecord:
         first = loaded.features.collect(model.estimator)[0]
-        tested = {"e_value": first.motif.e_value, "enrichment": first.enrichment}
-        return replace(model.record, consensus=first.consensus, **tested)
+        enrichment = None if first.enrichment is None else asdict(first.enrichment)
+        return replace(model.record, consensus=first.consensus, e_value=first.motif.e_value, enrichment=enrichment)
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         search = loaded.features

@@ -10,6 +10,7 @@ from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_h
 from latentstruct.cli.kinds.motif.search import MEME_FILE, SITES_FILE, significance_in_words
 from latentstruct.io.fasta import read_named_sites
 from latentstruct.io.meme import read_meme, show_significance
+from latentstruct.tasks.motif.significance import Enrichment
 from latentstruct.tasks.motif.sites import Site, find_sites
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.sequences import MOST_SEQUENCES, plot_sites
@@ -35,7 +36,8 @@ def lead_blocks(model: Trained) -> list[Block]:
     """Return logos, significance and sites of the motifs, from the files next to the model."""
     task, record = model.estimator.task_, model.record
     meme, sites = model.path / MEME_FILE, model.path / SITES_FILE
-    significance = significance_in_words(record.enrichment, record.e_value)
+    tested = None if record.enrichment is None else Enrichment(**record.enrichment)
+    significance = significance_in_words(tested, record.e_value)
     if not meme.exists():
         facts = FactList([("consensus", record.consensus), ("significance", significance), width_fact(task)])
         return [facts, Text(f"The logo cannot be drawn: {MEME_FILE} is missing.")]
