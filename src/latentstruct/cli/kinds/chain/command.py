@@ -15,6 +15,7 @@ from latentstruct.cli.kinds.chain.files import (
     LabeledChains,
     ReadingOptions,
     check_marks,
+    check_rules,
     choose,
     count_labels,
     labeled_runs,
@@ -54,6 +55,9 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
         super().check()
         if self.unknown is None:
             self.refuse("labeled_only", "without `unknown`")
+        if self.labeled_only:
+            # A run of labeled tokens may begin within a chunk.
+            self.refuse("rules", "with `labeled_only`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +128,7 @@ class ChainKind(KindSpec):
             Y = marked(Y, unknown)
             if not latent:
                 X, Y, origins = labeled_runs(X, Y)
+        check_rules(options.rules, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
         sizes |= {"n_unlabeled": count_labels(Y)[-1]} if latent else {}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
@@ -135,7 +140,7 @@ class ChainKind(KindSpec):
             unknown=unknown,
             n_examples=len(Y),
         )
-        estimator = options.estimator(tasks.Chain(), len(Y), latent)
+        estimator = options.estimator(tasks.Chain(rules=options.rules), len(Y), latent)
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown, origins=origins)
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
@@ -165,6 +170,7 @@ class ChainKind(KindSpec):
             "label_column": (record.place(options.label_column), record.label_column),
             "columns": (chosen and [record.place(column) for column in chosen], record.columns),
             "unknown": (options.mark, record.unknown),
+            "rules": (options.rules, like.estimator.task_.rules),
         }
 
     def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
-from latentstruct import io
-from latentstruct.cli.common import say_warnings
+from latentstruct import io, tasks
+from latentstruct.cli.common import located, say_warnings
 from latentstruct.cli.declaring import option
 from latentstruct.cli.kind import Record
 from latentstruct.cli.lazy import windows
@@ -57,6 +57,9 @@ class ReadingOptions(FeatureOptions):
         metavar="MARK",
         shown="all labels are known",
         sets="blank",
+    )
+    rules: Literal["BIO", "BIOES", "BILOU"] | None = option(
+        None, "Tagging scheme: labels that it forbids are not predicted.", shown="any label may follow any other"
     )
 
     @property
@@ -198,3 +201,35 @@ def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any
                     origins.append(number)
                 start = stop + 1
     return runs, labels, origins
+
+
+def check_rules(
+    scheme: str | None, labels: Iterable[str], Y: Iterable[Sequence[Any]], name: str, n_before: int
+) -> None:
+    """Raise if the labels of a sentence break the rules of a scheme; −1 is unknown, `n_before` sentences precede."""
+    if scheme is None:
+        return
+    known = sorted(labels)
+    try:
+        rules = tasks.tagging_rules(known, scheme)
+    except InputError as error:
+        raise located(error, name) from error
+    anything, first, last = (
+        frozenset(label for label, allowed in zip(known, table, strict=True) if allowed)
+        for table in ([True] * len(known), rules.start, rules.end)
+    )
+    following = {
+        label: frozenset(other for other, allowed in zip(known, row, strict=True) if allowed)
+        for label, row in zip(known, rules.transitions, strict=True)
+    }
+    for i, y in enumerate(Y, n_before + 1):
+        possible = first
+        for j, label in enumerate(y, 1):
+            here = possible & (anything if label == -1 else {label})
+            here = here & last if j == len(y) else here
+            if not here:
+                hint = f"Correct the labels, or leave `rules` out, now {scheme}."
+                raise FormatError(
+                    f"{name}, token {j} of sentence {i}", label, f"a label that {scheme} allows here", hint
+                )
+            possible = frozenset().union(*(following[one] for one in here))

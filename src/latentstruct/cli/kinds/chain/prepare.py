@@ -7,7 +7,7 @@ from typing import Any
 
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import ChainPrepareOptions
-from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, choose, marked, no_known_labels
+from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, check_rules, choose, marked, no_known_labels
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.features.windows import WindowFeatures
@@ -19,13 +19,14 @@ from latentstruct.tasks import Chain
 
 def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
     """Survey a file."""
-    task: Any = Chain()
+    task: Any = Chain(rules=options.rules)
     template = options.template() if like is None else like.features
     if like is None:
         record, counts, blank = *_learn(options, template), options.blank
         check_marks(counts, record.unknown, options.data)
         record = replace(record, features=template.to_state())
         labels = sorted(label for label in counts if label != record.unknown)
+        check_rules(options.rules, labels, (), options.data, 0)
         n_features, latent = len(template.vocabulary_), record.unknown is not None
         task.restore({"labels": labels, "n_inputs": n_features, "latent": latent})
         n_tokens = counts.total()
@@ -39,7 +40,7 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
     sizes = {"n_tokens": n_tokens, "n_features": task.n_inputs_, "n_labels": len(task.labels_)}
     if record.unknown is not None and not options.unlabeled:
         sizes["n_unlabeled"] = counts[record.unknown]
-    return ToPrepare(task, record, sizes, _blocks(options, record, template, blank))
+    return ToPrepare(task, record, sizes, _blocks(options, record, template, blank, task))
 
 
 def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[ChainRecord, Counter[str]]:
@@ -98,9 +99,14 @@ def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: in
 
 
 def _blocks(
-    options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str]
+    options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str], task: Chain
 ) -> Blocks:
     """Yield features and labels, −1 for unknown labels."""
+    n_before = 0
     for part in read_conll_blocks(options.data, blank):
-        labels: Any = None if options.unlabeled else marked(part.column(record.label_column), record.unknown)
+        labels: Any = None
+        if not options.unlabeled:
+            labels = marked(part.column(record.label_column), record.unknown)
+            check_rules(task.rules, task.labels_.labels, labels, options.data, n_before)
+        n_before += len(part)
         yield template.transform(record.used_columns(part, options.data)), labels
