@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from latentstruct import io, metrics, tasks
@@ -16,11 +16,15 @@ from latentstruct.cli.kinds.chain.files import (
     ReadingOptions,
     check_marks,
     check_rules,
+    check_sets,
     choose,
-    count_labels,
+    has_sets,
     labeled_runs,
     marked,
     no_known_labels,
+    possible_labels,
+    resolved,
+    single_labels,
 )
 from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
@@ -42,6 +46,9 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
     then a hidden CRF, the SVM a marginal one. To see whether the unlabeled tokens help, train again with
     --labeled-only and compare the scores on --valid.
 
+    With --label-sets, a label may be a set such as B-PER|B-ORG, one of which is right, or have weights as in
+    PER:0.7|ORG:0.3. Such labels are summed out too. Labels may then not contain | and : themselves.
+
     Ctrl-C saves the best weights so far.
 
     Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
@@ -53,8 +60,8 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
 
     def check(self) -> None:
         super().check()
-        if self.unknown is None:
-            self.refuse("labeled_only", "without `unknown`")
+        if self.unknown is None and not self.label_sets:
+            self.refuse("labeled_only", "without `unknown` or `label_sets`")
         if self.labeled_only:
             # A run of labeled tokens may begin within a chunk.
             self.refuse("rules", "with `labeled_only`")
@@ -83,7 +90,7 @@ class ChainKind(KindSpec):
 
     name = "chain"
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
-    latent = "the labels of tokens that are marked as unknown, with --unknown"
+    latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
         "CoNLL columns: a token and its label on each line, possibly with other columns between them, a blank line "
         "after each sentence."
@@ -117,29 +124,35 @@ class ChainKind(KindSpec):
         sentences = io.read_conll(options.data, blank=options.blank)
         label_at, used = options.places(sentences.n_columns, options.data)
         progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {options.data}")
-        X, Y = template.fit_transform(choose(sentences, used)), sentences.column(label_at)
-        labels = frozenset(sentences.columns[label_at]) - {unknown}
-        # Words are stored only for a report, as training needs the memory.
-        shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
-        check_marks(count_labels(Y), unknown, options.data)
-        latent = unknown is not None and not options.labeled_only
-        origins = None
-        if unknown is not None:
-            Y = marked(Y, unknown)
-            if not latent:
-                X, Y, origins = labeled_runs(X, Y)
-        check_rules(options.rules, labels, Y, options.data, 0)
-        sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
-        sizes |= {"n_unlabeled": count_labels(Y)[-1]} if latent else {}
-        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         record = ChainRecord(
-            features=template.to_state(),
+            features={},
             label_column=label_at,
             n_columns=sentences.n_columns,
             columns=used,
             unknown=unknown,
-            n_examples=len(Y),
+            label_sets=options.label_sets,
+            n_examples=len(sentences),
         )
+        Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
+        check_marks(counts, unknown, options.data)
+        check_sets(options.label_sets, has_sets(Y), options.data)
+        X, labels = template.fit_transform(choose(sentences, used)), single_labels(Y) - {unknown}
+        # Words are stored only for a report, as training needs the memory.
+        shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
+        latent = (unknown is not None or options.label_sets) and not options.labeled_only
+        origins = None
+        if unknown is not None:
+            Y = marked(Y, unknown)
+        if options.labeled_only:
+            X, Y, origins = labeled_runs(X, Y)
+            labels = single_labels(Y)
+            if not labels:
+                raise InputError("labeled_only", True, f"left out for {options.data}, where no token has a known label")
+        check_rules(options.rules, labels, Y, options.data, 0)
+        sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
+        sizes |= {"n_unlabeled": counts[unknown]} if latent and unknown is not None else {}
+        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        record = replace(record, features=template.to_state(), n_examples=len(Y))
         estimator = options.estimator(tasks.Chain(rules=options.rules), len(Y), latent)
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown, origins=origins)
 
@@ -170,6 +183,7 @@ class ChainKind(KindSpec):
             "label_column": (record.place(options.label_column), record.label_column),
             "columns": (chosen and [record.place(column) for column in chosen], record.columns),
             "unknown": (options.mark, record.unknown),
+            "label_sets": (options.label_sets, record.label_sets),
             "rules": (options.rules, like.estimator.task_.rules),
         }
 
@@ -178,10 +192,11 @@ class ChainKind(KindSpec):
         sentences = io.read_conll(name, blank=record.blank)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
-        Y, allowed = sentences.column(record.label_column), model.labels | {record.unknown}
+        Y, allowed = record.labels_of(sentences, name), model.labels | {record.unknown}
         for i, labels in enumerate(Y, 1):
-            if not held_out.allow_unknown and not allowed.issuperset(labels):
-                j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
+            if not held_out.allow_unknown and not allowed.issuperset(single_labels([labels])):
+                pairs = ((j, label) for j, item in enumerate(labels, 1) for label in possible_labels(item))
+                j, label = next(pair for pair in pairs if pair[1] not in allowed)
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
         return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
@@ -248,9 +263,10 @@ def are_chunk_tags(labels: Sequence[Any]) -> bool:
 
 
 def compare_chains(
-    estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | int | None = None
+    estimator: Any, Y: list[list[Any]], guessed: list[list[str]], unknown: str | int | None = None
 ) -> dict[str, Any]:
-    """Return the quality of predictions, on labeled tokens."""
+    """Return the quality of predictions, on labeled tokens; any label of a set is correct."""
+    partly_known, Y = has_sets(Y), resolved(Y, guessed)
     pairs = [
         [(a, b) for a, b in zip(truth, guess, strict=True) if a != unknown]
         for truth, guess in zip(Y, guessed, strict=True)
@@ -267,8 +283,8 @@ def compare_chains(
         "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in judged) / len(judged),
         "confusions": list_confusions(pair for sentence in pairs for pair in sentence),
     }
-    # A chunk with an unknown label may begin or end anywhere.
-    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabeled"]:
+    # A chunk with an unknown or partly known label may begin or end anywhere.
+    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabeled"] and not partly_known:
         scores = asdict(metrics.chunk_scores(Y, guessed))
         result["chunks"] = {key: scores[key] for key in scores if key not in ("accuracy", "n_tokens")}
     return result
