@@ -1,4 +1,4 @@
-"""The command with what is known of labels: rules of tagging schemes, sets of labels and soft labels."""
+"""The command with what is known of labels: rules of tagging schemes, label sets, and the best labelings."""
 
 import json
 from itertools import pairwise
@@ -147,3 +147,25 @@ def test_rules_and_sets(tmp_path):
     options = ("--label-sets", "--rules", "BIO", *TRAIN, "-o", tmp_path / "model")
     run("train", "chain", tmp_path / "ok.txt", *options)
     assert "token 3 of sentence 1: " in fail("train", "chain", tmp_path / "bad.txt", *options)
+
+
+@pytest.mark.parametrize("model", ["crf", "svm"])
+def test_the_best_labelings(model, sentences, tmp_path):
+    run("train", "chain", sentences, "--model", model, *TRAIN, "-o", tmp_path / "model")
+    text = "Ann\nLee\n\nOslo\n\n"
+    shown = run("predict", tmp_path / "model", "-", "--topk", "40", stdin=text).stdout
+    blocks = [[line.split() for line in block.splitlines()] for block in shown.strip().split("\n\n")]
+    by_sentence = [[one for one in blocks if len(one) == n] for n in (2, 1)]
+    # Five labels: all labelings of both sentences.
+    assert [len(ones) for ones in by_sentence] == [25, 5]
+    for ones in by_sentence:
+        assert [one[0][2] for one in ones] == [str(rank) for rank in range(1, len(ones) + 1)]
+        assert len({tuple(token[1] for token in one) for one in ones}) == len(ones)
+        values = [float(one[0][3]) for one in ones]
+        assert values == sorted(values, reverse=True)
+        assert model == "svm" or sum(values) == pytest.approx(1, abs=1e-3)
+    first = [token[1] for ones in by_sentence for token in ones[0]]
+    assert first == predicted(tmp_path / "model", text)
+    if model == "crf":
+        message = fail("predict", tmp_path / "model", sentences, "--topk", "2", "--confidence")
+        assert "--confidence must be left out with --topk" in message

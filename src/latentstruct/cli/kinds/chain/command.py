@@ -1,5 +1,6 @@
 """Models that label sequences: one token per line, its label in one column."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -99,7 +100,9 @@ class ChainKind(KindSpec):
     misses_labels = True
     predicts = (
         "Chains: the columns and one more with the prediction; a column of labels is ignored and may be missing. With "
-        "--confidence, a last column has the probability of the prediction."
+        "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
+        "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
+        "if the model has no probabilities)."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -110,7 +113,7 @@ class ChainKind(KindSpec):
     tasks = ("Chain",)
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence"})
+    predict_flags = frozenset({"confidence", "topk"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (
@@ -210,8 +213,12 @@ class ChainKind(KindSpec):
         guessed = [labels.tolist() for labels in model.estimator.predict(data)]
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
-    def predict(self, model: Trained, data: str, output: str, confidence: bool = False) -> None:
+    def predict(
+        self, model: Trained, data: str, output: str, confidence: bool = False, topk: int | None = None
+    ) -> None:
         estimator, record = model.estimator, model.record
+        if confidence and topk is not None:
+            raise InputError("confidence", True, "left out with `topk`")
         if confidence and not has_probabilities(estimator):
             expected = f"left out for a {type(estimator).__name__}, which has no probabilities"
             raise InputError("confidence", True, expected, "Or train with --model crf.")
@@ -220,12 +227,12 @@ class ChainKind(KindSpec):
         # In a file without labels other columns move, unless the labels are in the last one.
         sentences: Any = io.read_conll(data, blank=record.blank if record.label_is_last else None)
         X = model.features.transform(record.used_columns(sentences, data))
+        if topk is not None:
+            io.write_conll(output, *best_labelings(estimator, sentences, X, topk))
+            return
         last = [labels.tolist() for labels in estimator.predict(X)]
         if confidence:
-            sentences = [
-                [(*token, label) for token, label in zip(tokens, labels, strict=True)]
-                for tokens, labels in zip(sentences, last, strict=True)
-            ]
+            sentences = with_columns(sentences, last)
             last = [[f"{value:.4f}" for value in values] for values in estimator.confidence(X)]
         io.write_conll(output, sentences, last)
 
@@ -254,6 +261,29 @@ class ChainKind(KindSpec):
             "transitions": strongest_transitions(model.estimator, top),
             "weights": strongest_weights(model.estimator, names.__getitem__, top),
         }
+
+
+def with_columns(sentences: Iterable[Any], *columns: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return sentences with further columns."""
+    return [
+        [(*token, *values) for token, *values in zip(tokens, *added, strict=True)]
+        for tokens, *added in zip(sentences, *columns, strict=True)
+    ]
+
+
+def best_labelings(estimator: Any, sentences: Iterable[Any], X: Any, k: int) -> tuple[list[Any], list[list[str]]]:
+    """Return each sentence once per labeling with labels and ranks, and the probabilities, or else scores, of these."""
+    found = [
+        (tokens, x, rank, one)
+        for tokens, x, best in zip(sentences, X, estimator.predict_topk(X, k), strict=True)
+        for rank, one in enumerate(best, 1)
+    ]
+    labels, values = [one.y.tolist() for *_, one in found], [one.score for *_, one in found]
+    if has_probabilities(estimator):
+        values = [math.exp(value) for value in estimator.log_probability([x for _, x, _, _ in found], labels)]
+    ranks = [[str(rank)] * len(tokens) for tokens, _, rank, _ in found]
+    shown = [[f"{value:.4g}"] * len(y) for value, y in zip(values, labels, strict=True)]
+    return with_columns([tokens for tokens, *_ in found], labels, ranks), shown
 
 
 def are_chunk_tags(labels: Sequence[Any]) -> bool:
