@@ -425,7 +425,7 @@ def test_bad_images_in_predictions(model, copied, tmp_path):
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - {"detect", "motif"}))
 def test_other_kinds_leave_nothing_out(name):
     with pytest.raises(InputError, match=f"left out for a {name} model") as caught:
-        KINDS[name].check_flags(["skip_bad"])
+        KINDS[name].check_flags({"skip_bad": True})
     assert caught.value.parameter == "skip_bad"
 
 
