@@ -103,7 +103,10 @@ def values(text, *words):
             "[train.chian]\nC = 3",
             r"expected one of \[train\.chain\], \[train\.segments\], \[train\.classes\].*Did you mean chain",
         ),
-        ("[chain]\nC = 3", r"expected one of \[train\], \[prepare\], \[predict\].*Did you mean \[train\.chain\]"),
+        (
+            "[chain]\nC = 3",
+            r"expected one of \[train\], \[prepare\], \[curve\], \[predict\].*Did you mean \[train\.chain\]",
+        ),
         ("[train.chain.window]\nx = 3", r"expected no table in \[train\.chain\]"),
         ('train = "train.txt"', r"expected the table \[train\], as train.*got train = 'train\.txt'"),
         ("no-shape = true", "expected shape = false.*got no-shape"),

@@ -35,6 +35,7 @@ DIFFERENT_HELP = {
     "negative": "sequences to learn from, or to judge by",
     "positive": "sequences to learn from, or to judge by",
     "task": "one of those that can be tried, or of inference",
+    "folds": "of scores beside a training, or of a curve",
 }
 DIFFERENT_FORM = {
     "C": "the usual value is a number of its own",
@@ -90,6 +91,7 @@ def test_every_training_has_the_same_frame(name):
 
 def test_every_kind_is_trained_by_its_name():
     assert [f"train {name}" for name in KINDS] == TRAININGS
+    assert [f"curve {name}" for name in KINDS] == [name for name in COMMANDS if name.startswith("curve ")]
 
 
 @pytest.mark.parametrize("name", USERS_OF_MODELS)
@@ -106,7 +108,7 @@ def test_what_every_command_has(name):
         assert "json" in keys
     if name not in ("info", "evaluate", "tasks"):  # these write nothing
         assert keys["output"].options == ("-o", "--output")
-    if name.startswith("train ") or name in ("reproduce", "demo", "report"):
+    if name.startswith(("train ", "curve ")) or name in ("reproduce", "demo", "report"):
         assert keys["quiet"].options == ("-q", "--quiet")
 
 
@@ -159,10 +161,10 @@ def test_help_fits_a_terminal_and_is_whole(name, monkeypatch):
     [
         (
             ["trian"],
-            r"expected a command \(train, prepare, predict.*Did you mean train",
+            r"expected a command \(train, prepare, curve, predict.*Did you mean train",
         ),
         (["train", "chian"], r"expected a command \(chain, segments, classes.*Did you mean chain"),
-        (["motif", "a"], r"expected a command \(train, prepare, predict.*Did you mean latentstruct train motif"),
+        (["motif", "a"], r"expected a command \(train, prepare, curve, predict.*Did you mean latentstruct train motif"),
         (
             ["train", "--positive", "a"],
             r"expected a command before it \(motif\).*got '--positive'",

@@ -1,4 +1,4 @@
-"""The commands: train, prepare, predict, evaluate, report, info, tasks, example, infer, scan, reproduce and demo."""
+"""The commands: train, prepare, curve, predict, evaluate, report, info, tasks, example, infer, scan and others."""
 
 import inspect
 import sys
@@ -11,6 +11,7 @@ import typer
 
 from latentstruct import __version__
 from latentstruct.cli.common import check_folder, check_output, ended_by_interrupt, is_prepared, say_warnings
+from latentstruct.cli.curve import curve, curve_options
 from latentstruct.cli.declaring import (
     argument,
     command_of,
@@ -72,12 +73,27 @@ def prepare_commands() -> dict[str, Any]:
     return commands_of(found)
 
 
+@cache
+def curve_commands() -> dict[str, Any]:
+    """Return the learning curves."""
+    found = App()
+    for name, kind in KINDS.items():
+        found.command(name)(command_of(curve_options(kind), partial(curve, kind)))
+    return commands_of(found)
+
+
 app.add_typer(App(), name="train", cls=lazy_group(train_commands), help="Train a model and save it.")
 app.add_typer(
     App(),
     name="prepare",
     cls=lazy_group(prepare_commands),
     help="Prepare data that need not fit into memory, for training or for a trained model.",
+)
+app.add_typer(
+    App(),
+    name="curve",
+    cls=lazy_group(curve_commands),
+    help="Draw a learning curve: held-out scores against the number of training examples.",
 )
 
 

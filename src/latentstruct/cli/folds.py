@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -88,31 +89,44 @@ class CrossValidation:
         chosen = {name: take(value, rows) for name, value in further.items()}
         return take(self.loaded.X, rows), take(self.loaded.Y, rows), chosen
 
-    def out_of_fold(self) -> dict[str, Any]:
-        """Return mean and standard error of the figures over the folds; write the predictions if wanted.
+    @property
+    def classes(self) -> Any:
+        """The class of each example, None if the outputs are no classes."""
+        return self.loaded.Y if self.loaded.estimator.task.tags.classifier else None
 
-        C is chosen again in each fold, from its training data alone.
-        """
+    def assign(self) -> Any:
+        """Return the fold of each example."""
         from latentstruct import assign_folds
+
+        n_folds, seed = self.options.folds or USUAL_FOLDS, self.options.seed
+        return assign_folds(self.n_examples, n_folds, labels=self.classes, groups=self.groups, random_state=seed)
+
+    def fit(self, rows: Any) -> Any:
+        """Return a model of some of the examples; C is chosen from these alone, if it is chosen."""
         from latentstruct.core.parameters import clone
 
-        n_folds, estimator = self.options.folds or USUAL_FOLDS, self.loaded.estimator
-        labels = self.loaded.Y if estimator.task.tags.classifier else None
-        folds = assign_folds(
-            self.n_examples, n_folds, labels=labels, groups=self.groups, random_state=self.options.seed
-        )
+        model = clone(self.loaded.estimator)
+        if self.options.chooses_C:
+            model.set_params(C=self.choose_C(rows=rows).value)
+        X, Y, further = self._part(rows)
+        return model.fit(X, Y, **further)
+
+    def figures(self, estimator: Any, rows: Any) -> dict[str, float]:
+        """Return the main score of a model on some of the examples, as "score", and its figures."""
+        scores = self.scores(estimator, rows)
+        figures = {name: value for name, value in self.kind.figures(scores).items() if value is not None}
+        return {"score": self.kind.main_score(scores), **figures}
+
+    def out_of_fold(self) -> dict[str, Any]:
+        """Return mean and standard error of the figures over the folds; write the predictions if wanted."""
+        folds = self.assign()
+        n_folds = int(folds.max()) + 1
         found: list[dict[str, float]] = []
         lines: dict[int, str] = {}
         for k in range(n_folds):
             train, test = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
-            model = clone(estimator)
-            if self.options.chooses_C:
-                model.set_params(C=self.choose_C(rows=train).value)
-            X, Y, further = self._part(train)
-            model.fit(X, Y, **further)
-            scores = self.scores(model, test)
-            figures = {name: value for name, value in self.kind.figures(scores).items() if value is not None}
-            found.append({"score": self.kind.main_score(scores), **figures})
+            model = self.fit(train)
+            found.append(self.figures(model, test))
             self.progress.say(f"fold {k + 1} of {n_folds}: score {found[-1]['score']:.4f}")
             if self.options.fold_predictions is not None:
                 X, Y, _ = self._part(test)
@@ -121,13 +135,16 @@ class CrossValidation:
                     lines[i] = json.dumps(known, ensure_ascii=False)
         if self.options.fold_predictions is not None:
             write_lines(self.options.fold_predictions, [lines[i] for i in range(self.n_examples)])
-        names = [name for name in found[0] if all(name in one for one in found)]
-        values = {name: np.array([one[name] for one in found]) for name in names}
-        return {
-            name: {
-                "mean": float(one.mean()),
-                "standard_error": float(one.std(ddof=1) / math.sqrt(n_folds)),
-                "folds": one.tolist(),
-            }
-            for name, one in values.items()
-        }
+        return summarize_folds(found)
+
+
+def summarize_folds(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return mean and standard error of the figures that all folds have."""
+    names = [name for name in found[0] if all(name in one for one in found)]
+    return {name: mean_and_error([one[name] for one in found]) for name in names}
+
+
+def mean_and_error(values: Sequence[float]) -> dict[str, Any]:
+    """Return the mean of the values of all folds and its standard error."""
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return {"mean": float(np.mean(values)), "standard_error": error, "folds": list(values)}

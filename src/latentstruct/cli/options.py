@@ -165,6 +165,10 @@ class TrainOptions(RunOptions):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(name, value, "a number above 0")
+        self.check_results()
+
+    def check_results(self) -> None:
+        """Raise before anything is read if the results cannot be written."""
         if self.report is not None:
             check_report(self.report, "report")
         if self.output.is_dir() and any(self.output.iterdir()):

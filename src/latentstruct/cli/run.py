@@ -59,7 +59,8 @@ class Training:
         began = time.perf_counter()
         # A signal stops training early; the best weights are then saved all the same.
         with caught_warnings() as warned, on_interrupt(remember):
-            with on_interrupt(interrupt), options.configured(estimator, self._main_score) as further:
+            with on_interrupt(interrupt), options.configured(estimator) as further:
+                further |= options.stopping(estimator, self._main_score)
                 validated = self._cross_validate(further.get("checkpoint"))
                 further |= loaded.fit_params
                 with self.progress:

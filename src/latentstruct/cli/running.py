@@ -69,8 +69,8 @@ class RunOptions:
             raise InputError("checkpoint", str(self.checkpoint), expected, "It does not hold validation scores.")
 
     @contextmanager
-    def configured(self, estimator: Any, score: Callable[[Any], float]) -> Iterator[dict[str, Any]]:
-        """Set the parameters of an estimator and yield further arguments of fit; `score` evaluates a fitted model."""
+    def configured(self, estimator: Any) -> Iterator[dict[str, Any]]:
+        """Set the parameters of an estimator and yield further arguments of fit."""
         wanted = {"n_jobs": self.jobs, "cache_mb": self.cache_mb, "executor": self.executor}
         given = {name: value for name, value in wanted.items() if value is not None}
         for name in given.keys() - estimator.get_params(deep=False).keys():
@@ -78,7 +78,7 @@ class RunOptions:
         given.pop("executor", None)
         estimator.set_params(**given)
         with self._connected(estimator):
-            yield {**self._checkpoint(), **self._stopping(estimator, score)}
+            yield self._checkpoint()
 
     @contextmanager
     def _connected(self, estimator: Any) -> Iterator[None]:
@@ -103,7 +103,8 @@ class RunOptions:
         every = SECONDS_BETWEEN_CHECKPOINTS if self.checkpoint_every is None else self.checkpoint_every
         return {"checkpoint": Checkpoint(self.checkpoint, every)}
 
-    def _stopping(self, estimator: Any, score: Callable[[Any], float]) -> dict[str, Any]:
+    def stopping(self, estimator: Any, score: Callable[[Any], float]) -> dict[str, Any]:
+        """Return the arguments of fit for early stopping; `score` evaluates a fitted model."""
         if not self.early_stopping:
             return {}
         from latentstruct.estimators import EarlyStopping
