@@ -69,7 +69,9 @@ def describe(error: BaseException) -> str:
 def judge(reader: Reader, folder: Path, data: bytes) -> tuple[str, str]:
     """Read one file; return what came of it and, of a finding, what is to be known."""
     try:
-        reader.read(folder, data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reader.read(folder, data)
     except InputError as error:
         text = str(error)
         if len(text) > LONGEST_MESSAGE or not text.isprintable():

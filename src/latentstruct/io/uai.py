@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from latentstruct.core.callers import user_stacklevel
-from latentstruct.core.formatting import short_repr
+from latentstruct.core.formatting import repr_short, short_repr
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.text import FilePath, fail, numbered_lines, source_name, write_text
@@ -156,7 +156,8 @@ class Words:
         """Warn that words at the end of the file are not read."""
         first = self.words[len(self.words) - n_words].decode("utf-8", "replace")
         warnings.warn(
-            f"{self.name}: ignored {n_words} words after {what}, from {first!r} on", stacklevel=user_stacklevel()
+            f"{self.name}: ignored {n_words} words after {what}, from {repr_short(first)} on",
+            stacklevel=user_stacklevel(),
         )
 
     def real(self, position: int) -> float:
