@@ -68,7 +68,7 @@ def test_zsh_and_fish_are_offered_names_with_what_they_mean():
         "complete_zsh", _TYPER_COMPLETE_ARGS="latentstruct reproduce ls"
     )
     fish = {"_TYPER_COMPLETE_ARGS": "latentstruct train mot", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    assert ask("complete_fish", **fish).startswith("motif\tFind the motif")
+    assert ask("complete_fish", **fish).startswith("motif\tFind a motif")
 
 
 @pytest.mark.parametrize(
