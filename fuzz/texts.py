@@ -8,12 +8,14 @@ from typing import Any
 from fuzz.registry import Reader, through_file
 from latentstruct import io as formats
 from latentstruct.cli import config
+from latentstruct.cli.kinds.chain.files import ChainRecord
 from latentstruct.data.images import read_label_names
 from latentstruct.datasets import load_letor_mq2008
 from latentstruct.io.fasta import read_labeled_fasta, read_sites
 
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
+LABEL_SETS = b"Ann B-PER|B-ORG\nLee I-PER\n\nBay B-LOC:0.7|B-PER:3e-1\nleft ?\n"
 FASTA = b">one label=1 a site\nACGTACGTNN\nacgt\n>two label=-1\nTTTTGGGG\n\n>three label=+1\nCCCC\n"
 PIR = b">P1;1abc\nstructure:1abc\nAC-DE.FG*\n>P1;2xyz\nremark\nACHDEkFG*\n"
 GAPPED = b">a\nACDE-FG\n>b\nAC-EKFG\n>c\nMKV\n>d\nMK.\n"
@@ -93,6 +95,16 @@ def read_options(path: Path) -> Any:
     return config.read_options(path, ("train", "chain"), command())
 
 
+def read_label_sets(path: Path) -> Any:
+    """Read sentences with sets of labels and soft labels."""
+    sentences = formats.read_conll(path)
+    record = ChainRecord(
+        features={}, label_column=sentences.n_columns - 1, n_columns=sentences.n_columns, columns=[0], unknown="?",
+        label_sets=True, n_examples=len(sentences),
+    )  # fmt: skip
+    return record.labels_of(sentences, str(path))
+
+
 def read_standoff(path: Path) -> Any:
     """Read annotations of a text that is whole."""
     path.with_suffix(".txt").write_text("the dog ran\nIt barked .\n")
@@ -122,6 +134,7 @@ def _packed(*files: bytes) -> list[bytes]:
 READERS = (
     Reader("conll", lambda: [CONLL, TABBED], through_file("a.txt", formats.read_conll), (b"-DOCSTART-", b"\n\n")),
     Reader("conll.gz", lambda: _packed(CONLL, TABBED), through_file("a.txt.gz", formats.read_conll)),
+    Reader("label_sets", lambda: [LABEL_SETS], through_file("a.txt", read_label_sets), (b"|", b":", b":nan", b"|?")),
     Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
     Reader("sites", lambda: [SITES], through_file("a.bed", read_sites), (b"\t+\t",)),
     Reader("alignments", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_alignments), (b">P1;x", b"*", b"-")),

@@ -39,7 +39,9 @@ INPUTS = (
     "GraphInput",
     "ProgramInput",
     "ProgramOutput",
+    "TransitionRules",
     "grid_graph",
+    "tagging_rules",
 )
 
 __getattr__, __dir__, __all__ = lazy_names(

@@ -436,7 +436,7 @@ def test_models_are_replaced(chain_model, chains):
         (["--model", "perceptron", "--tol", "0.1"], "--tol must be left out for --model"),
         (["--model", "perceptron", "--solver", "lbfgs"], "--solver must be left out for --model"),
         (["--model", "crf", "--rescaling", "slack"], "--rescaling must be left out for --model"),
-        (["-C", "0"], "error: -C must be"),
+        (["-C", "0"], "error: --C must be"),
         (["--tol", "-1"], "error: --tol must be"),
         (["--max-iter", "0"], "error: --max-iter must be"),
         (["--max-seconds", "0"], "error: --max-seconds must be"),

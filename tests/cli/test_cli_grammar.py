@@ -31,6 +31,7 @@ DIFFERENT_HELP = {
     "output": "a model, a file, a page or a folder",
     "unknown": "a mark in text, or a label of pixels",
     "exact": "of inference, or of a search",
+    "max-entries": "replaces a limit of memory in infer",
     "negative": "sequences to learn from, or to judge by",
     "positive": "sequences to learn from, or to judge by",
     "task": "one of those that can be tried, or of inference",

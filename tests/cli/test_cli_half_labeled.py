@@ -111,7 +111,7 @@ def test_training_without_the_unknown_tokens(half, whole, tmp_path):
 @given(st.lists(st.lists(st.sampled_from([-1, 0, 1]), max_size=6), max_size=4))
 def test_runs_are_the_known_tokens_in_order(Y):
     X = [np.array([(i, t) for t in range(len(y))]).reshape(-1, 2) for i, y in enumerate(Y)]
-    runs, labels = labeled_runs(X, Y)
+    runs, labels, origins = labeled_runs(X, Y)
     expected = [(i, t, label) for i, y in enumerate(Y) for t, label in enumerate(y) if label != -1]
     found = [
         (*map(int, x), label) for run, one in zip(runs, labels, strict=True) for x, label in zip(run, one, strict=True)
@@ -119,6 +119,7 @@ def test_runs_are_the_known_tokens_in_order(Y):
     assert found == expected
     joined = {(i, t) for i, y in enumerate(Y) for t in range(len(y) - 1) if -1 not in y[t : t + 2]}
     assert len(runs) == len(expected) - len(joined)
+    assert origins == [int(run[0][0]) for run in runs]
 
 
 def test_confidence_of_each_label(tagger, whole, tmp_path):

@@ -137,6 +137,9 @@ class PredictOptions:
     data: str = argument("File as for training; - is standard input.", sets="records")
     output: str = output_file_option()
     confidence: bool = option(False, "Chains: add a column with the probability of each label.")
+    topk: int | None = option(
+        None, "Chains: number of best labelings to write.", metavar="K", min=1, shown="the best one"
+    )
     skip_bad: bool = skip_bad_option()
 
 
@@ -146,9 +149,9 @@ def predict(options: PredictOptions) -> None:
     check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
     check_output(output, kind.input_files(options.data))
-    flags = [name for name in ("confidence", "skip_bad") if getattr(options, name)]
+    flags = {name: value for name in ("confidence", "topk", "skip_bad") if (value := getattr(options, name))}
     kind.check_flags(flags)
-    kind.predict(trained, options.data, output, **dict.fromkeys(flags, True))
+    kind.predict(trained, options.data, output, **flags)
     sys.stdout.flush()
 
 

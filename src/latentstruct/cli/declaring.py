@@ -61,7 +61,8 @@ def _number_or_auto(kind: type, low: float | None, high: float | None, value: An
     if value is None or value == AUTO:
         return value
     number = kind(value)
-    if not (-math.inf if low is None else low) <= number <= (math.inf if high is None else high):
+    # NaN is left to the parameter that the option sets, as for other numbers.
+    if number < (-math.inf if low is None else low) or number > (math.inf if high is None else high):
         raise ValueError(number)
     return number
 

@@ -281,11 +281,11 @@ class KindSpec(ABC):
         """Return the files that `predict` reads."""
         return [data]
 
-    def check_flags(self, flags: Iterable[str]) -> None:
+    def check_flags(self, flags: Mapping[str, Any]) -> None:
         """Raise if `predict` does not take an option."""
-        for name in flags:
+        for name, value in flags.items():
             if name not in self.predict_flags:
-                raise InputError(name, True, f"left out for a {self.name} model")
+                raise InputError(name, value, f"left out for a {self.name} model")
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:

@@ -80,8 +80,9 @@ def assign_folds(
     Examples
     --------
     >>> from latentstruct import assign_folds
-    >>> assign_folds(6, 3, groups=["a", "a", "b", "b", "c", "c"]).tolist()
-    [2, 2, 0, 0, 1, 1]
+    >>> folds = assign_folds(6, 3, groups=["a", "a", "b", "b", "c", "c"])
+    >>> (folds[::2] == folds[1::2]).tolist(), sorted(folds.tolist())
+    ([True, True, True], [0, 0, 1, 1, 2, 2])
     """
     integer(2).check(n_folds, "n_folds")
     strata = np.zeros(n_examples, dtype=np.int64) if labels is None else _numbered(labels, n_examples, "labels")

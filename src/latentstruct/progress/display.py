@@ -66,11 +66,13 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a value for JSON: arrays as lists, numbers that are not finite as None, other objects as text."""
+    """Return a value for JSON: arrays and sets as lists, numbers that are not finite as None, other objects as text."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float):

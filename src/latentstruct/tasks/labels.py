@@ -1,7 +1,7 @@
 """Label sets: any hashable labels as the numbers 0 … S−1, and the costs of confusing them."""
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from numbers import Real
 from typing import Any
@@ -164,8 +164,11 @@ class LabelSet:
 
 
 def is_partial(label: Any) -> bool:
-    """Return whether a label of an item is a set of labels or a soft label, a mapping from labels to weights."""
-    return isinstance(label, Set | Mapping)
+    """Return whether a label of an item is a set of labels or a soft label, a mapping from labels to weights.
+
+    A frozenset is hashable, and a label as any other.
+    """
+    return isinstance(label, set | Mapping)
 
 
 def single_labels(seen: Iterable[Any]) -> Iterator[Any]:

@@ -1,8 +1,9 @@
 """Models that label sequences: one token per line, its label in one column."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from latentstruct import io, metrics, tasks
@@ -15,11 +16,16 @@ from latentstruct.cli.kinds.chain.files import (
     LabeledChains,
     ReadingOptions,
     check_marks,
+    check_rules,
+    check_sets,
     choose,
-    count_labels,
+    has_sets,
     labeled_runs,
     marked,
     no_known_labels,
+    possible_labels,
+    resolved,
+    single_labels,
 )
 from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
@@ -41,6 +47,9 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
     then a hidden CRF, the SVM a marginal one. To see whether the unlabeled tokens help, train again with
     --labeled-only and compare the scores on --valid.
 
+    With --label-sets, a label may be a set such as B-PER|B-ORG, one of which is right, or have weights as in
+    PER:0.7|ORG:0.3. Such labels are summed out too. Labels may then not contain | and : themselves.
+
     Ctrl-C saves the best weights so far.
 
     Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
@@ -52,8 +61,11 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
 
     def check(self) -> None:
         super().check()
-        if self.unknown is None:
-            self.refuse("labeled_only", "without `unknown`")
+        if self.unknown is None and not self.label_sets:
+            self.refuse("labeled_only", "without `unknown` or `label_sets`")
+        if self.labeled_only:
+            # A run of labeled tokens may begin within a chunk.
+            self.refuse("rules", "with `labeled_only`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +91,7 @@ class ChainKind(KindSpec):
 
     name = "chain"
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
-    latent = "the labels of tokens that are marked as unknown, with --unknown"
+    latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
         "CoNLL columns: a token and its label on each line, possibly with other columns between them, a blank line "
         "after each sentence."
@@ -88,7 +100,9 @@ class ChainKind(KindSpec):
     misses_labels = True
     predicts = (
         "Chains: the columns and one more with the prediction; a column of labels is ignored and may be missing. With "
-        "--confidence, a last column has the probability of the prediction."
+        "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
+        "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
+        "if the model has no probabilities)."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -99,7 +113,7 @@ class ChainKind(KindSpec):
     tasks = ("Chain",)
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence"})
+    predict_flags = frozenset({"confidence", "topk"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (
@@ -113,29 +127,36 @@ class ChainKind(KindSpec):
         sentences = io.read_conll(options.data, blank=options.blank)
         label_at, used = options.places(sentences.n_columns, options.data)
         progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {options.data}")
-        X, Y = template.fit_transform(choose(sentences, used)), sentences.column(label_at)
-        labels = frozenset(sentences.columns[label_at]) - {unknown}
-        # Words are stored only for a report, as training needs the memory.
-        shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
-        check_marks(count_labels(Y), unknown, options.data)
-        latent = unknown is not None and not options.labeled_only
-        origins = None
-        if unknown is not None:
-            Y = marked(Y, unknown)
-            if not latent:
-                X, Y, origins = labeled_runs(X, Y)
-        sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
-        sizes |= {"n_unlabeled": count_labels(Y)[-1]} if latent else {}
-        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         record = ChainRecord(
-            features=template.to_state(),
+            features={},
             label_column=label_at,
             n_columns=sentences.n_columns,
             columns=used,
             unknown=unknown,
-            n_examples=len(Y),
+            label_sets=options.label_sets,
+            n_examples=len(sentences),
         )
-        estimator = options.estimator(tasks.Chain(), len(Y), latent)
+        Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
+        check_marks(counts, unknown, options.data)
+        check_sets(options.label_sets, has_sets(Y), options.data)
+        X, labels = template.fit_transform(choose(sentences, used)), single_labels(Y) - {unknown}
+        # Words are stored only for a report, as training needs the memory.
+        shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
+        latent = (unknown is not None or options.label_sets) and not options.labeled_only
+        origins = None
+        if unknown is not None:
+            Y = marked(Y, unknown)
+        if options.labeled_only:
+            X, Y, origins = labeled_runs(X, Y)
+            labels = single_labels(Y)
+            if not labels:
+                raise InputError("labeled_only", True, f"left out for {options.data}, where no token has a known label")
+        check_rules(options.rules, labels, Y, options.data, 0)
+        sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
+        sizes |= {"n_unlabeled": counts[unknown]} if latent and unknown is not None else {}
+        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        record = replace(record, features=template.to_state(), n_examples=len(Y))
+        estimator = options.estimator(tasks.Chain(rules=options.rules), len(Y), latent)
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown, origins=origins)
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
@@ -165,6 +186,8 @@ class ChainKind(KindSpec):
             "label_column": (record.place(options.label_column), record.label_column),
             "columns": (chosen and [record.place(column) for column in chosen], record.columns),
             "unknown": (options.mark, record.unknown),
+            "label_sets": (options.label_sets, record.label_sets),
+            "rules": (options.rules, like.estimator.task_.rules),
         }
 
     def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
@@ -172,10 +195,11 @@ class ChainKind(KindSpec):
         sentences = io.read_conll(name, blank=record.blank)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
-        Y, allowed = sentences.column(record.label_column), model.labels | {record.unknown}
+        Y, allowed = record.labels_of(sentences, name), model.labels | {record.unknown}
         for i, labels in enumerate(Y, 1):
-            if not held_out.allow_unknown and not allowed.issuperset(labels):
-                j, label = next((j, label) for j, label in enumerate(labels, 1) if label not in allowed)
+            if not held_out.allow_unknown and not allowed.issuperset(single_labels([labels])):
+                pairs = ((j, label) for j, item in enumerate(labels, 1) for label in possible_labels(item))
+                j, label = next(pair for pair in pairs if pair[1] not in allowed)
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
         return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
@@ -189,8 +213,12 @@ class ChainKind(KindSpec):
         guessed = [labels.tolist() for labels in model.estimator.predict(data)]
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
-    def predict(self, model: Trained, data: str, output: str, confidence: bool = False) -> None:
+    def predict(
+        self, model: Trained, data: str, output: str, confidence: bool = False, topk: int | None = None
+    ) -> None:
         estimator, record = model.estimator, model.record
+        if confidence and topk is not None:
+            raise InputError("confidence", True, "left out with `topk`")
         if confidence and not has_probabilities(estimator):
             expected = f"left out for a {type(estimator).__name__}, which has no probabilities"
             raise InputError("confidence", True, expected, "Or train with --model crf.")
@@ -199,12 +227,12 @@ class ChainKind(KindSpec):
         # In a file without labels other columns move, unless the labels are in the last one.
         sentences: Any = io.read_conll(data, blank=record.blank if record.label_is_last else None)
         X = model.features.transform(record.used_columns(sentences, data))
+        if topk is not None:
+            io.write_conll(output, *best_labelings(estimator, sentences, X, topk))
+            return
         last = [labels.tolist() for labels in estimator.predict(X)]
         if confidence:
-            sentences = [
-                [(*token, label) for token, label in zip(tokens, labels, strict=True)]
-                for tokens, labels in zip(sentences, last, strict=True)
-            ]
+            sentences = with_columns(sentences, last)
             last = [[f"{value:.4f}" for value in values] for values in estimator.confidence(X)]
         io.write_conll(output, sentences, last)
 
@@ -235,6 +263,29 @@ class ChainKind(KindSpec):
         }
 
 
+def with_columns(sentences: Iterable[Any], *columns: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return sentences with further columns."""
+    return [
+        [(*token, *values) for token, *values in zip(tokens, *added, strict=True)]
+        for tokens, *added in zip(sentences, *columns, strict=True)
+    ]
+
+
+def best_labelings(estimator: Any, sentences: Iterable[Any], X: Any, k: int) -> tuple[list[Any], list[list[str]]]:
+    """Return each sentence once per labeling with labels and ranks, and the probabilities, or else scores, of these."""
+    found = [
+        (tokens, x, rank, one)
+        for tokens, x, best in zip(sentences, X, estimator.predict_topk(X, k), strict=True)
+        for rank, one in enumerate(best, 1)
+    ]
+    labels, values = [one.y.tolist() for *_, one in found], [one.score for *_, one in found]
+    if has_probabilities(estimator):
+        values = [math.exp(value) for value in estimator.log_probability([x for _, x, _, _ in found], labels)]
+    ranks = [[str(rank)] * len(tokens) for tokens, _, rank, _ in found]
+    shown = [[f"{value:.4g}"] * len(y) for value, y in zip(values, labels, strict=True)]
+    return with_columns([tokens for tokens, *_ in found], labels, ranks), shown
+
+
 def are_chunk_tags(labels: Sequence[Any]) -> bool:
     """Return whether labels look like BIO tags: O, or a position and a type, at least one of the latter."""
     typed = [str(label) for label in labels if label != "O"]
@@ -242,9 +293,10 @@ def are_chunk_tags(labels: Sequence[Any]) -> bool:
 
 
 def compare_chains(
-    estimator: Any, Y: list[list[str]], guessed: list[list[str]], unknown: str | int | None = None
+    estimator: Any, Y: list[list[Any]], guessed: list[list[str]], unknown: str | int | None = None
 ) -> dict[str, Any]:
-    """Return the quality of predictions, on labeled tokens."""
+    """Return the quality of predictions, on labeled tokens; any label of a set is correct."""
+    partly_known, Y = has_sets(Y), resolved(Y, guessed)
     pairs = [
         [(a, b) for a, b in zip(truth, guess, strict=True) if a != unknown]
         for truth, guess in zip(Y, guessed, strict=True)
@@ -261,8 +313,8 @@ def compare_chains(
         "example_accuracy": sum(all(a == b for a, b in sentence) for sentence in judged) / len(judged),
         "confusions": list_confusions(pair for sentence in pairs for pair in sentence),
     }
-    # A chunk with an unknown label may begin or end anywhere.
-    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabeled"]:
+    # A chunk with an unknown or partly known label may begin or end anywhere.
+    if are_chunk_tags(estimator.task_.labels_.labels) and not result["n_unlabeled"] and not partly_known:
         scores = asdict(metrics.chunk_scores(Y, guessed))
         result["chunks"] = {key: scores[key] for key in scores if key not in ("accuracy", "n_tokens")}
     return result

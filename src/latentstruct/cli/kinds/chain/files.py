@@ -1,13 +1,14 @@
-"""The files of chain models: columns of tokens, possibly with unknown labels."""
+"""The files of chain models: columns of tokens, possibly with labels that are unknown or partly known."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
-from latentstruct import io
-from latentstruct.cli.common import say_warnings
+from latentstruct import io, tasks
+from latentstruct.cli.common import located, say_warnings
 from latentstruct.cli.declaring import option
 from latentstruct.cli.kind import Record
 from latentstruct.cli.lazy import windows
@@ -21,10 +22,13 @@ LABELS_SHOWN = 10
 
 @dataclass(frozen=True)
 class LabeledChains:
-    """Labeled sentences: features X, labels Y, and the words if they are to be shown."""
+    """Labeled sentences: features X, labels Y, and the words if they are to be shown.
+
+    Sets of labels and soft labels are frozensets and dicts; unknown labels are as in the file.
+    """
 
     X: Any
-    Y: list[list[str]]
+    Y: list[list[Any]]
     words: list[list[str]]
 
 
@@ -57,6 +61,10 @@ class ReadingOptions(FeatureOptions):
         metavar="MARK",
         shown="all labels are known",
         sets="blank",
+    )
+    label_sets: bool = option(False, "Labels may be sets such as A|B, or have weights as in A:0.7|B:0.3.")
+    rules: Literal["BIO", "BIOES", "BILOU"] | None = option(
+        None, "Tagging scheme: labels that it forbids are not predicted.", shown="any label may follow any other"
     )
 
     @property
@@ -100,7 +108,8 @@ class ReadingOptions(FeatureOptions):
 class ChainRecord(Record):
     """The record of a chain model: its features and the columns of its files.
 
-    Columns are counted from 0; `columns` are those the features use, the word first. `unknown` marks unknown labels.
+    Columns are counted from 0; `columns` are those the features use, the word first. `unknown` marks unknown labels,
+    and `label_sets` tells whether labels may be sets.
     """
 
     features: dict[str, Any]
@@ -108,6 +117,7 @@ class ChainRecord(Record):
     n_columns: int
     columns: list[int]
     unknown: str | None = None
+    label_sets: bool = False
 
     def used_columns(self, sentences: "io.ColumnSentences", name: str) -> "io.ColumnSentences":
         """Return the columns the features use, from a file with or without the labels."""
@@ -132,6 +142,20 @@ class ChainRecord(Record):
     def label_is_last(self) -> bool:
         """Whether the labels are in the last column, so that other columns keep their indices without them."""
         return self.label_column == self.n_columns - 1
+
+    def labels_of(self, sentences: "io.ColumnSentences", name: str, n_before: int = 0) -> list[list[Any]]:
+        """Return the labels of sentences, with sets of labels and soft labels; `n_before` sentences precede."""
+        if not self.label_sets:
+            return sentences.column(self.label_column)
+        known = {}
+        for text in dict.fromkeys(sentences.columns[self.label_column]):
+            try:
+                known[text] = text if text == self.unknown else parse_label(text, self.unknown)
+            except InputError as error:
+                column = sentences.column(self.label_column)
+                i, labels = next((i, labels) for i, labels in enumerate(column, n_before + 1) if text in labels)
+                raise located(error, f"{name}, token {labels.index(text) + 1} of sentence {i}") from error
+        return [[known[text] for text in labels] for labels in sentences.column(self.label_column)]
 
     @property
     def _shown_label(self) -> str:
@@ -175,26 +199,113 @@ def check_marks(counts: Counter[str], unknown: str | None, name: str) -> None:
         raise no_known_labels(name, unknown)
 
 
-def count_labels(Y: Sequence[Sequence[Any]]) -> Counter[Any]:
-    """Return how often each label occurs."""
-    return Counter(chain.from_iterable(Y))
+def parse_label(text: str, unknown: str | None) -> Any:
+    """Return a label, the frozenset of ``A|B`` or the dict of ``A:0.7|B:0.3``; a single possible label is a label."""
+    parts = text.split("|")
+    weighted = [part.rpartition(":") for part in parts] if ":" in text else [(part, "", "1") for part in parts]
+    weights: dict[str, float] = {}
+    for label, _, number in weighted:
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not label or label in weights or label == unknown or ":" in label or not 0.0 <= weight < math.inf:
+            raise InputError(
+                "label", text, "a label, different labels as A|B, or labels with weights ≥ 0 as A:0.7|B:0.3"
+            )
+        weights[label] = weight
+    possible = {label: weight for label, weight in weights.items() if weight > 0}
+    if not possible:
+        raise InputError("label", text, "at least one weight above 0")
+    if len(possible) == 1:
+        return next(iter(possible))
+    return possible if ":" in text else frozenset(possible)
 
 
-def marked(Y: Sequence[Sequence[str]], unknown: str | None) -> list[list[Any]]:
+def is_set(label: Any) -> bool:
+    """Return whether a label is a set of labels or a soft label."""
+    return isinstance(label, set | frozenset | dict)
+
+
+def possible_labels(label: Any) -> Iterable[Any]:
+    """Return the labels of a set or of a soft label, and a label itself."""
+    return label if is_set(label) else (label,)
+
+
+def single_labels(Y: Iterable[Iterable[Any]]) -> frozenset[Any]:
+    """Return the labels that occur, also in sets."""
+    return frozenset(one for labels in Y for label in labels for one in possible_labels(label))
+
+
+def has_sets(Y: Iterable[Iterable[Any]]) -> bool:
+    """Return whether some labels are sets or soft labels."""
+    return any(map(is_set, chain.from_iterable(Y)))
+
+
+def check_sets(wanted: bool, found: bool, name: str) -> None:
+    """Raise if sets of labels were announced and there are none."""
+    if wanted and not found:
+        raise InputError("label_sets", True, f"left out for {name}, where each token has one label or an unknown one")
+
+
+def resolved(Y: Iterable[Sequence[Any]], guessed: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Return true labels; a set is the predicted label if it has this, else its labels as text."""
+
+    def resolve(label: Any, guess: Any) -> Any:
+        if not is_set(label):
+            return label
+        return guess if guess in label else "|".join(sorted(map(str, label)))
+
+    return [[*map(resolve, truth, guess)] for truth, guess in zip(Y, guessed, strict=True)]
+
+
+def marked(Y: Sequence[Sequence[Any]], unknown: str | None) -> list[list[Any]]:
     """Return the labels with −1 for unknown labels."""
     return [[-1 if label == unknown else label for label in labels] for labels in Y]
 
 
 def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]], list[int]]:
-    """Return each run of labeled tokens as a sequence of its own, and the number of its sentence; −1 is unknown."""
+    """Return each run of labeled tokens as a sequence of its own, and the number of its sentence; −1 is unknown.
+
+    Tokens with sets of labels are left out too.
+    """
     runs, labels, origins = [], [], []
     for number, (x, y) in enumerate(zip(X, Y, strict=True)):
         start = 0
         for stop in range(len(y) + 1):
-            if stop == len(y) or y[stop] == -1:
+            if stop == len(y) or y[stop] == -1 or is_set(y[stop]):
                 if stop > start:
                     runs.append(x[start:stop])
                     labels.append(list(y[start:stop]))
                     origins.append(number)
                 start = stop + 1
     return runs, labels, origins
+
+
+def check_rules(
+    scheme: str | None, labels: Iterable[str], Y: Iterable[Sequence[Any]], name: str, n_before: int
+) -> None:
+    """Raise if the labels of a sentence break the rules of a scheme; −1 is unknown, `n_before` sentences precede."""
+    if scheme is None:
+        return
+    known = sorted(labels)
+    try:
+        rules = tasks.tagging_rules(known, scheme)
+    except InputError as error:
+        raise located(error, name) from error
+    first, last, *rows = (
+        frozenset(label for label, allowed in zip(known, table, strict=True) if allowed)
+        for table in (rules.start, rules.end, *rules.transitions)
+    )
+    following = dict(zip(known, rows, strict=True))
+    for i, y in enumerate(Y, n_before + 1):
+        possible = first
+        for j, label in enumerate(y, 1):
+            here = possible if label == -1 else possible.intersection(possible_labels(label))
+            here = here & last if j == len(y) else here
+            if not here:
+                hint = f"Correct the labels, or leave `rules` out, now {scheme}."
+                raise FormatError(
+                    f"{name}, token {j} of sentence {i}", label, f"a label that {scheme} allows here", hint
+                )
+            possible = frozenset().union(*(following[one] for one in here))

@@ -7,7 +7,20 @@ from typing import Any
 
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import ChainPrepareOptions
-from latentstruct.cli.kinds.chain.files import ChainRecord, check_marks, choose, marked, no_known_labels
+from latentstruct.cli.kinds.chain.files import (
+    ChainRecord,
+    check_marks,
+    check_rules,
+    check_sets,
+    choose,
+    has_sets,
+    is_set,
+    marked,
+    no_known_labels,
+    parse_label,
+    possible_labels,
+    single_labels,
+)
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.features.windows import WindowFeatures
@@ -19,14 +32,21 @@ from latentstruct.tasks import Chain
 
 def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
     """Survey a file."""
-    task: Any = Chain()
+    task: Any = Chain(rules=options.rules)
     template = options.template() if like is None else like.features
     if like is None:
         record, counts, blank = *_learn(options, template), options.blank
         check_marks(counts, record.unknown, options.data)
         record = replace(record, features=template.to_state())
-        labels = sorted(label for label in counts if label != record.unknown)
-        n_features, latent = len(template.vocabulary_), record.unknown is not None
+        known = [
+            parse_label(text, record.unknown) if record.label_sets else text
+            for text in counts
+            if text != record.unknown
+        ]
+        check_sets(record.label_sets, has_sets([known]), options.data)
+        labels = sorted(single_labels([known]))
+        check_rules(options.rules, labels, (), options.data, 0)
+        n_features, latent = len(template.vocabulary_), record.unknown is not None or record.label_sets
         task.restore({"labels": labels, "n_inputs": n_features, "latent": latent})
         n_tokens = counts.total()
     else:
@@ -39,24 +59,32 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
     sizes = {"n_tokens": n_tokens, "n_features": task.n_inputs_, "n_labels": len(task.labels_)}
     if record.unknown is not None and not options.unlabeled:
         sizes["n_unlabeled"] = counts[record.unknown]
-    return ToPrepare(task, record, sizes, _blocks(options, record, template, blank))
+    return ToPrepare(task, record, sizes, _blocks(options, record, template, blank, task))
 
 
 def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[ChainRecord, Counter[str]]:
     """Learn the features; return the record of a model without them, and the counts of labels."""
     counts: Counter[str] = Counter()
     options.chosen_columns()
-    record = ChainRecord(features={}, label_column=0, n_columns=0, columns=[0], unknown=options.mark, n_examples=0)
+    record = ChainRecord(
+        features={},
+        label_column=0,
+        n_columns=0,
+        columns=[0],
+        unknown=options.mark,
+        label_sets=options.label_sets,
+        n_examples=0,
+    )
 
     def used_columns() -> Iterator[ColumnSentences]:
         nonlocal record
         for part in read_conll_blocks(options.data, options.blank):
             label_at, used = options.places(part.n_columns, options.data)
             counts.update(part.columns[label_at])
-            n_examples = record.n_examples + len(part)
-            record = replace(
-                record, label_column=label_at, n_columns=part.n_columns, columns=used, n_examples=n_examples
-            )
+            record = replace(record, label_column=label_at, n_columns=part.n_columns, columns=used)
+            # Sets of labels are checked here, where the number of the sentence is known.
+            record.labels_of(part, options.data, record.n_examples)
+            record = replace(record, n_examples=record.n_examples + len(part))
             yield choose(part, used)
 
     template.fit_blocks(used_columns())
@@ -82,25 +110,31 @@ def _survey(options: ChainPrepareOptions, model: Trained, blank: dict[int, str])
 
 def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: int) -> None:
     """Raise unless the model knows all labels of some sentences, or they are unknown."""
-    unknown, column = model.record.unknown, model.record.label_column
-    allowed = model.labels | ({unknown} if model.estimator.task_.latent else set())
-    if allowed.issuperset(part.columns[column]):
+    record, latent = model.record, model.estimator.task_.latent
+    allowed = model.labels | ({record.unknown} if latent else set())
+    if allowed.issuperset(part.columns[record.label_column]):
         return
-    for i, labels in enumerate(part.column(column), n_before + 1):
-        for j, label in enumerate(labels, 1):
-            if label in allowed:
-                continue
+    for i, labels in enumerate(record.labels_of(part, name, n_before), n_before + 1):
+        for j, item in enumerate(labels, 1):
             where = f"{name}, token {j} of sentence {i}"
-            if label == unknown:
+            if not latent and (item == record.unknown or is_set(item)):
                 hint = f"{model.path} was trained with --labeled-only. Use `unlabeled`, or the plain file."
-                raise FormatError(where, Description(f"an unknown label, {label!r}"), "a known label", hint)
-            raise unknown_to(model, where, label, unknown)
+                got = f"an unknown label, {item!r}" if item == record.unknown else "several labels"
+                raise FormatError(where, Description(got), "a known label", hint)
+            for label in possible_labels(item):
+                if label not in allowed:
+                    raise unknown_to(model, where, label, record.unknown)
 
 
 def _blocks(
-    options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str]
+    options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str], task: Chain
 ) -> Blocks:
     """Yield features and labels, −1 for unknown labels."""
+    n_before = 0
     for part in read_conll_blocks(options.data, blank):
-        labels: Any = None if options.unlabeled else marked(part.column(record.label_column), record.unknown)
+        labels: Any = None
+        if not options.unlabeled:
+            labels = marked(record.labels_of(part, options.data, n_before), record.unknown)
+            check_rules(task.rules, task.labels_.labels, labels, options.data, n_before)
+        n_before += len(part)
         yield template.transform(record.used_columns(part, options.data)), labels

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from latentstruct.cli.blocks import (
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.command import KIND, compare_chains
-from latentstruct.cli.kinds.chain.files import LabeledChains
+from latentstruct.cli.kinds.chain.files import LabeledChains, resolved
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.matrices import MOST_LABELS, plot_transitions, strongest_transition_rows
@@ -82,11 +83,12 @@ def examples(model: Trained, data: LabeledChains, source: str) -> Examples:
     """Return predictions for sentences, with the fractions of wrong labels among the known ones."""
     unknown = model.record.unknown
     guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
+    scores = compare_chains(model.estimator, data.Y, guessed, unknown)
+    data = replace(data, Y=resolved(data.Y, guessed))
     wrong = [_errors(truth, guess, unknown) for truth, guess in zip(data.Y, guessed, strict=True)]
     known = np.array([sum(label != unknown for label in truth) for truth in data.Y])
     counts = np.array([errors.total() for errors in wrong], dtype=np.float64)
     losses = np.divide(counts, known, out=np.full(len(counts), np.nan), where=known > 0)
-    scores = compare_chains(model.estimator, data.Y, guessed, unknown)
     return Examples(
         source,
         [sentence_name(i, words) for i, words in enumerate(data.words, 1)],

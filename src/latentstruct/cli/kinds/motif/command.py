@@ -321,7 +321,9 @@ class MotifKind(KindSpec):
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         """Find motifs in a part of the sequences and test them on the others; training starts from the first one."""
         search = loaded.features
-        search.run(progress)
+        with caught_warnings() as warned:
+            search.run(progress)
+        say_warnings(warned)
         if not search.significant:
             return replace(loaded, estimator=search.options.motif_svm(search.width, search.options.restarts))
         # Other starts could lead to another motif than the one that was tested.
