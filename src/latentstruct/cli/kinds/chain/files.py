@@ -24,7 +24,7 @@ LABELS_SHOWN = 10
 class LabeledChains:
     """Labeled sentences: features X, labels Y, and the words if they are to be shown.
 
-    Sets of labels and soft labels are frozensets and dicts; unknown labels are as in the file.
+    Sets of labels and soft labels are sets and dicts; unknown labels are as in the file.
     """
 
     X: Any
@@ -200,7 +200,7 @@ def check_marks(counts: Counter[str], unknown: str | None, name: str) -> None:
 
 
 def parse_label(text: str, unknown: str | None) -> Any:
-    """Return a label, the frozenset of ``A|B`` or the dict of ``A:0.7|B:0.3``; a single possible label is a label."""
+    """Return a label, the set of ``A|B`` or the dict of ``A:0.7|B:0.3``; a single possible label is a label."""
     parts = text.split("|")
     weighted = [part.rpartition(":") for part in parts] if ":" in text else [(part, "", "1") for part in parts]
     weights: dict[str, float] = {}
@@ -219,12 +219,12 @@ def parse_label(text: str, unknown: str | None) -> Any:
         raise InputError("label", text, "at least one weight above 0")
     if len(possible) == 1:
         return next(iter(possible))
-    return possible if ":" in text else frozenset(possible)
+    return possible if ":" in text else set(possible)
 
 
 def is_set(label: Any) -> bool:
     """Return whether a label is a set of labels or a soft label."""
-    return isinstance(label, set | frozenset | dict)
+    return isinstance(label, set | dict)
 
 
 def possible_labels(label: Any) -> Iterable[Any]:
