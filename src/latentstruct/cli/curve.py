@@ -149,13 +149,9 @@ class LearningCurve:
         candidates = [*declared, *names[1:], names[0]]
         self.main = next(name for name in candidates if all(one[name] == one["score"] for one in scores))
         self.names = [self.main, *(name for name in names[1:] if name != self.main)]
+        self.columns = ["fraction", "training examples", *self.names]
         before, last = (np.array(one["score"]["folds"]) for one in scores[-2:])
         self.gain = mean_and_error((last - before).tolist())
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the table."""
-        return ["fraction", "training examples", *self.names]
 
     def cells(self) -> list[list[str]]:
         """Return the rows of the table."""
