@@ -35,7 +35,6 @@ DIFFERENT_HELP = {
     "negative": "sequences to learn from, or to judge by",
     "positive": "sequences to learn from, or to judge by",
     "task": "one of those that can be tried, or of inference",
-    "max-entries": "beyond it, another method, or one of several limits",
     "folds": "of scores beside a training, or of a curve",
 }
 DIFFERENT_FORM = {
