@@ -91,7 +91,7 @@ check: lint test
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
-# Random tasks, data, solvers and faults for so many minutes.
+# Random tasks, data, solvers and faults for a number of minutes.
 MINUTES ?= 10
 soak: $(VENV)/.run
 	$(BIN)/python -m soak --minutes $(MINUTES)

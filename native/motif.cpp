@@ -597,13 +597,13 @@ LATENTSTRUCT_INLINE void add_folds(const std::int32_t *tables, std::size_t folds
 
 LATENTSTRUCT_CLONES Index scan_blocks(const std::uint8_t *letters, Index n, const std::int32_t *forward,
                                       const std::int32_t *reverse, std::size_t folds, Index width, std::int32_t least,
-                                      Index begin, Index *starts, std::int8_t *strands, std::int32_t *scores, Index room,
+                                      Index begin, Index *starts, std::int8_t *strands, std::int32_t *scores, Index capacity,
                                       Index *found) {
   std::vector<std::uint8_t> quads(BLOCK + 4 * folds), padded(BLOCK + 4 * folds + 3);
   std::vector<std::int32_t> sums(2 * BLOCK);
   const Index n_windows = n - width + 1;
   *found = 0;
-  for (; begin < n_windows && *found + 2 * BLOCK <= room; begin += BLOCK) {
+  for (; begin < n_windows && *found + 2 * BLOCK <= capacity; begin += BLOCK) {
     const Index count = std::min(BLOCK, n_windows - begin), span = count + 4 * static_cast<Index>(folds);
     const Index known = std::min(span + 3, n - begin);
     std::copy_n(letters + begin, known, padded.begin());
@@ -633,7 +633,7 @@ std::pair<Index, Index> scan_hits(Letters letters, In<std::int32_t, 2> forward, 
                                   std::int32_t least, Index begin, Out<Index, 1> starts, Out<std::int8_t, 1> strands,
                                   Out<std::int32_t, 1> scores) {
   require_length(starts.shape(0), strands, scores);
-  require(starts.shape(0) >= 2 * BLOCK, "starts must have room for 8192 hits");
+  require(starts.shape(0) >= 2 * BLOCK, "starts must have space for 8192 hits");
   require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
   require(reverse.shape(0) == 0 || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
   require(forward.shape(0) == static_cast<std::size_t>(width + 3) / 4, "tables must have the width of the motif");

@@ -11,6 +11,7 @@ instances, and which instance is responsible is latent. `LatentClassLoss` trains
 # --------
 # Synthetic bags of three to ten instances with two features. A bag is positive if at least one of its instances lies in
 # a ring around the origin; all other instances lie elsewhere. A linear model cannot separate a ring.
+# Sizes and settings were chosen such that the example is quick and shows a difference; results vary with them.
 
 import matplotlib.pyplot as plt
 import numpy as np

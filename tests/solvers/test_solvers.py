@@ -682,7 +682,7 @@ def test_lbfgs_refuses_latents_that_are_maximised(temperature):
 
 
 @pytest.mark.parametrize("solver", [BlockAscent(), CuttingPlane(), FrankWolfe(), Bundle(), LBFGS()])
-def test_regulariser_is_checked(solver):
+def test_regularizer_is_checked(solver):
     objective = perceptron_objective(*separable())
     with raises("solver", got=solver, expected="the regularizer ½‖w‖²"):
         solver.minimize(objective)

@@ -19,7 +19,7 @@ LEVELS = 200
 """Number of integer scores per position."""
 PSEUDO_SITES = 0.1
 """Sites of the background's letters that are added to the matrix, so that no letter is impossible."""
-ROOM = 1 << 16
+CAPACITY = 1 << 16
 """Number of hits that are found at a time."""
 
 
@@ -121,8 +121,8 @@ class MatrixScanner:
 
     def find(self, block: SequenceBlock) -> "FoundHits":
         """Return the hits of one block, and count its windows for `q_values`."""
-        starts, strands = np.empty(ROOM, dtype=np.int64), np.empty(ROOM, dtype=np.int8)
-        scores = np.empty(ROOM, dtype=np.int32)
+        starts, strands = np.empty(CAPACITY, dtype=np.int64), np.empty(CAPACITY, dtype=np.int8)
+        scores = np.empty(CAPACITY, dtype=np.int32)
         reverse = self.tables[1] if self.strands == 2 else self.tables[1][:0]
         found: list[tuple[NDArray[Any], ...]] = []
         # Windows that are in the block before too have been read.

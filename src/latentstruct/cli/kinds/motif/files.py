@@ -98,7 +98,7 @@ class Reader:
     def _usable(self, sequences: "Sequences", name: str) -> list[bool]:
         """Return which sequences are long enough; raise if one is not, unless such sequences are left out."""
         widest = [widest_motif(sequence) for sequence in sequences]
-        usable = [room >= self.width for room in widest]
+        usable = [longest >= self.width for longest in widest]
         if not all(usable):
             first = usable.index(False)
             error = too_narrow(name, sequences.names[first], widest[first], self.width)
