@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from error_fields import raises
-from latentstruct import Temperature
-from latentstruct.torch import CRF, ChainLoss, TransitionRules, tagging_rules
+from latentstruct import Temperature, TransitionRules, tagging_rules
+from latentstruct.torch import CRF, ChainLoss
 
 KINDS = ["labels", "sets", "shares"]
 LOSSES = ["crf", "hinge", "latent_hinge", "marginal", Temperature(0.5, 0.5), Temperature(0.5, 2.0), Temperature(1, 0)]

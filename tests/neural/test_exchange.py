@@ -6,8 +6,8 @@ import torch
 
 import latentstruct
 from error_fields import raises
-from latentstruct import Chain, StructuralSVM
-from latentstruct.torch import ChainLoss, ViterbiDecoder, from_chain_model, tagging_rules, to_chain_model
+from latentstruct import Chain, StructuralSVM, tagging_rules
+from latentstruct.torch import ChainLoss, ViterbiDecoder, from_chain_model, to_chain_model
 
 
 def trained_parts(seed=0, loss="crf", bias=True):

@@ -1,6 +1,5 @@
 """Structured, latent and marginal losses on scores of PyTorch networks; needs the extra ``torch``."""
 
-from latentstruct.tasks.chain.rules import TransitionRules, tagging_rules
 from latentstruct.torch.alignments import AlignmentDistribution, AlignmentLoss, AlignmentStructure
 from latentstruct.torch.chain import CRF, ChainLoss
 from latentstruct.torch.chain_distribution import ChainDistribution, TopK
@@ -30,12 +29,10 @@ __all__ = [
     "PartStructure",
     "ProgramLoss",
     "TopK",
-    "TransitionRules",
     "TreeDistribution",
     "TreeStructure",
     "ViterbiDecoder",
     "from_chain_model",
     "structured_loss",
-    "tagging_rules",
     "to_chain_model",
 ]
