@@ -109,7 +109,7 @@ class ChainRecord(Record):
     """The record of a chain model: its features and the columns of its files.
 
     Columns are counted from 0; `columns` are those the features use, the word first. `unknown` marks unknown labels,
-    and `label_sets` tells whether labels may be sets.
+    and `label_sets` is True if labels may be sets.
     """
 
     features: dict[str, Any]
