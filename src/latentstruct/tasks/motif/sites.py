@@ -92,7 +92,9 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
     if names is None:
         names = [str(i) for i in range(1, len(sequences) + 1)]
     check_length(names, len(sequences), "names", "names")
-    scores, starts, strands = task.best_windows(task.prepare(sequences), model.coef_)
+    batch = task.prepare(sequences)
+    scores, starts, strands = task.best_windows(batch, model.coef_)
+    scores += task.word_scores(batch, model.coef_)
     sites = []
     for i, (score, start, strand) in enumerate(zip(scores.tolist(), starts.tolist(), strands.tolist(), strict=True)):
         end = start + int(task.width)
