@@ -399,10 +399,9 @@ class AnnotatorCRF(HiddenCRF):
         """Return the soft labels of tokens; those of equal votes are one object."""
         names = found.labels.labels
         shares = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-        voted = (found.patterns >= 0).any(axis=1)
         rows: list[Any] = [
-            dict(zip(names, row, strict=True)) if some else UNKNOWN
-            for row, some in zip(shares.tolist(), voted.tolist(), strict=True)
+            dict(zip(names, row, strict=True)) if max(votes) >= 0 else UNKNOWN
+            for row, votes in zip(shares.tolist(), found.patterns.tolist(), strict=True)
         ]
         flat = [rows[pattern] for pattern in found.pattern_of.tolist()]
         return [flat[start:end] for start, end in pairwise(found.offsets.tolist())]
