@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from error_fields import raises
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import FormatError
 from latentstruct.io import (
     GraphFeatures,
     GraphRecord,
