@@ -8,10 +8,11 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.motif.command import KIND, compare_scores
 from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit, site_scores
 from latentstruct.cli.kinds.motif.search import MEME_FILE, SITES_FILE, significance_in_words
+from latentstruct.io import Sequences
 from latentstruct.io.fasta import read_named_sites
 from latentstruct.io.meme import read_meme, show_significance
 from latentstruct.tasks.motif.significance import Enrichment
-from latentstruct.tasks.motif.sites import Site, find_sites
+from latentstruct.tasks.motif.sites import Site, strongest_words
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.sequences import MOST_SEQUENCES, plot_sites
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, TableBlock, Text
@@ -28,7 +29,7 @@ from latentstruct.viz.report.motifs import (
 
 LONGEST_SITE = 80
 """Maximum number of letters that are shown of a known site."""
-SITES_SHOWN = 20
+SITES_SHOWN = WORDS_SHOWN = 20
 WHOSE = "the positive sequences of training"
 
 
@@ -66,15 +67,19 @@ def _site_table(sites: list[Site]) -> Block:
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the weights of the letters."""
-    return [weights_block(model.estimator)]
+    """Return the weights of the letters, and of words beside the motif."""
+    words = [(word, round(weight, 3)) for word, weight in strongest_words(model.estimator, WORDS_SHOWN)]
+    note = "Wherever they are in a sequence; a dot is a letter that is not read. The logo does not show them."
+    table = TableBlock("Words beside the motif", ("word", "weight"), words, note, n_text=1)
+    return [weights_block(model.estimator), *([table] if words else [])]
 
 
 def examples(model: Trained, data: JudgedSequences, source: str) -> Examples:
     """Return predictions for sequences, with the predicted site of each."""
     sequences = [*data.positive.sequences, *data.negative.sequences]
     names = [*data.positive.names, *data.negative.names]
-    sites = find_sites(model.estimator, sequences, names)
+    (found,) = KIND.scored(model, [Sequences(names, [""] * len(names), sequences)])
+    sites = found.sites
     truth = np.arange(len(sites)) < len(data.positive)
     scores = np.array([site.score for site in sites])
     known = data.known
