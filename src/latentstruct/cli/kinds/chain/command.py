@@ -247,10 +247,10 @@ class ChainKind(KindSpec):
         rights = model.estimator.confusions_.diagonal(axis1=1, axis2=2).mean(axis=1)
         return {"annotator_recall": [round(float(right), 4) for right in rights]}
 
-    def facts(self, result: dict[str, Any]) -> list[tuple[str, str]]:
+    def training_facts(self, result: dict[str, Any]) -> list[tuple[str, str]]:
         recall = result.get("annotator_recall")
         shown = [] if recall is None else [("annotators", f"mean recall {', '.join(map(show_percent, recall))}")]
-        return [*super().facts(result), *shown]
+        return shown
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
         loaded = super().load_prepared(options, progress)
