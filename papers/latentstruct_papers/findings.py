@@ -193,8 +193,8 @@ class Findings:
             "tables": [table.to_dict() for table in self.tables],
             "plots": [self._plot_file(plot) for plot in self.plots],
             "settings": plain(self.settings),
-            "seconds": round(self.seconds, 2),
-            "cpu_seconds": round(self.cpu_seconds, 2),
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "versions": _versions(),
         }
 
