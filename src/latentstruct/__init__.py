@@ -11,6 +11,7 @@ from latentstruct.core.lazy import lazy_names
 if TYPE_CHECKING:
     from latentstruct.core.objective import Objective, build_objective
     from latentstruct.core.protocols import Iteration, Result, Temperature
+    from latentstruct.core.ratios import EntityRatio
     from latentstruct.core.regularizers import L2, GroupNorm
     from latentstruct.data.sequences import AlignmentInput, SequenceTracks
     from latentstruct.data.sharded import ShardedData
@@ -50,6 +51,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "core.objective": ("Objective", "build_objective"),
         "core.protocols": ("Result", "Iteration", "Temperature"),
+        "core.ratios": ("EntityRatio",),
         "core.regularizers": ("GroupNorm", "L2"),
         "data.sequences": ("AlignmentInput", "SequenceTracks"),
         "data.sharded": ("ShardedData",),

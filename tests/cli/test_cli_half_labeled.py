@@ -70,7 +70,7 @@ def test_empty_labels_are_unknown_ones(half, tmp_path):
         args = ("--unknown", mark, "--valid", name, "-o", out, "--quiet", "--json")
         results[mark] = json.loads(run("train", "chain", name, *args).stdout)
     assert results[""]["objective"] == results["?"]["objective"]
-    assert results[""]["valid"]["n_unlabeled"] == results["?"]["n_unlabeled"] > 0
+    assert results[""]["valid"]["n_unlabeled"] == results["?"]["valid"]["n_unlabeled"] > 0
     predicted = run("predict", tmp_path / "model0", data).stdout.splitlines()
     assert predicted[0].split()[1:] == ["_", "D"]
     assert "tokens, not counted" in run("evaluate", tmp_path / "model0", data).stdout

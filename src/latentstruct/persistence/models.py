@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from latentstruct import estimators, solvers, tasks
-from latentstruct.core import regularizers
+from latentstruct.core import ratios, regularizers
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
 from latentstruct.estimators import folds
@@ -93,6 +93,7 @@ PARTS = {
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (ratios, ("EntityRatio",)),
         (folds, ("AutoC",)),
         (estimators, ESTIMATORS),
     )
