@@ -139,6 +139,26 @@ def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
         raise InputError(name, Description(np.array2string(offsets, threshold=8)), expected)
 
 
+def table_strides(structure: FactorGraphs, counted: NDArray[np.bool_] | None = None) -> Indices:
+    """Return the step in a factor's table per entry of `scopes`, in C order over all variables or the counted ones."""
+    strides = np.ones(len(structure.scopes), dtype=np.int64)
+    cards = structure.cards[structure.scopes]
+    if counted is not None:
+        cards = np.where(counted, cards, 1)
+    last, arity = structure.scope_at[1:], np.diff(structure.scope_at)
+    for place in range(1, int(arity.max(initial=0))):
+        at = last[arity > place] - 1 - place
+        strides[at] = strides[at + 1] * cards[at + 1]
+    return strides
+
+
+def score_assignment(structure: FactorGraphs, unary: Vector, tables: Vector, states: Indices) -> float:
+    """Return the score of one assignment of all variables."""
+    moved = states[structure.scopes] * table_strides(structure)
+    entries = structure.table_at[:-1] + np.diff(np.concatenate([[0], np.cumsum(moved)])[structure.scope_at])
+    return float(unary[structure.state_at[:-1] + states].sum() + tables[entries].sum())
+
+
 @dataclass
 class Beliefs:
     """Results of inference for the selected graphs, compact and in the order of the selection.
