@@ -309,3 +309,18 @@ def test_bad_requests(model, tmp_path):
     assert "--task must be one of PR, MAR, MAP, MMAP, got ZETA" in run("infer", model, "--task", "ZETA", code=2).stderr
     model.write_text(model.read_text()[:40])
     assert f"{model}, line 1: " in fail("infer", model, "--task", "PR")
+
+
+def test_zeros_make_wide_models_narrow(tmp_path):
+    path = tmp_path / "grid.uai"
+    model = write_grid(path, 5, strength=0.5)
+    scopes, tables = [*model.scopes], [*model.tables]
+    known = {v: v % 2 for v in range(0, 25, 2)}
+    for v, state in known.items():
+        table = np.full(int(model.cards[v]), -np.inf)
+        table[state] = 0.0
+        scopes.append((v,))
+        tables.append(table)
+    write_uai(path, UaiModel("MARKOV", model.cards, scopes, tables), "natural")
+    found = run("infer", path, "--task", "MAP", "--max-entries", 16, "--exact", "--natural")
+    assert [int(x) for x in found.stdout.split()[2:]][0:25:2] == list(known.values())

@@ -17,6 +17,9 @@ from latentstruct.progress.display import print_json, say
 from latentstruct.progress.heartbeat import each
 
 if TYPE_CHECKING:
+    from latentstruct.core.protocols import Temperature
+    from latentstruct.inference.elimination import Elimination
+    from latentstruct.inference.pruning import Pruned
     from latentstruct.inference.structure import Beliefs
 
 SIDE = 4
@@ -208,6 +211,7 @@ def solve(
     from latentstruct.core.protocols import Temperature
     from latentstruct.inference.conditioning import Conditioned
     from latentstruct.inference.elimination import Elimination
+    from latentstruct.inference.pruning import Pruned
 
     task = options.task
     structure, unary, tables = model.structure()
@@ -218,44 +222,58 @@ def solve(
         states[variable], fixed[variable] = state, True
     hidden[list(query or [])] = False
     given = Conditioned(structure, fixed)
-    rest_unary, rest_tables, constants = given.reduce(unary, tables, states)
-    potentials = rest_unary, rest_tables
+    *whole, constants = given.reduce(unary, tables, states)
     temperature = Temperature(0.0 if task in ("MAP", "MMAP") else 1.0, 0.0 if task == "MAP" else 1.0)
-    plan = Elimination(given.rest, hidden[given.free], max_entries=limits.entries(given.rest.cards.tolist()))
+    pruned = Pruned(given.rest, whole[0], whole[1])
+    plan = Elimination(pruned.rest, hidden[given.free], max_entries=limits.entries(pruned.rest.cards.tolist()))
     if limits.allow(plan):
-        found, exceeded = plan.run(*potentials, temperature), None
+        exceeded, found = None, plan.run(pruned.unary, pruned.tables, temperature)
         lower = upper = float(found.values[0])
     else:
-        exceeded, cure = limits.exceeded(plan)
-        if limits.exact:
-            hint = f"{cure}, observe more variables, or leave out `exact` for an approximation with bounds."
-            raise InputError("model", Description(exceeded), "small enough for exact inference", hint)
-        found, lower, upper = approximate(given.rest, hidden[given.free], potentials, temperature, plan, options)
-    beliefs = given.spread(found, states, constants=constants)
+        exceeded = check_limits(plan, limits)
+        found, lower, upper = approximate(pruned, plan, temperature, options)
+    beliefs = given.spread(pruned.spread(found), states, constants=constants)
     solution = read_solution(beliefs, task, model, query)
-    value, fixed_part = float(beliefs.values[0]), float(constants[0])
-    converged = bool(beliefs.converged[0])
-    return Answer(solution, value, lower + fixed_part, upper + fixed_part, bool(beliefs.exact[0]), converged, exceeded)
+    constant = float(constants[0])
+    return Answer(
+        solution,
+        float(beliefs.values[0]),
+        lower + constant,
+        upper + constant,
+        bool(beliefs.exact[0]),
+        bool(beliefs.converged[0]),
+        exceeded,
+    )
+
+
+def check_limits(plan: Any, limits: Limits) -> str:
+    """Return the limit that an elimination exceeds; raise InputError if it must be exact."""
+    exceeded, cure = limits.exceeded(plan)
+    if limits.exact:
+        hint = f"{cure}, observe more variables, or leave out `exact` for an approximation with bounds."
+        raise InputError("model", Description(exceeded), "small enough for exact inference", hint)
+    return exceeded
 
 
 def approximate(
-    structure: Any, hidden: Any, potentials: tuple[Any, Any], temperature: Any, plan: Any, options: InferOptions
+    graph: "Pruned", plan: "Elimination", temperature: "Temperature", options: InferOptions
 ) -> tuple["Beliefs", float, float]:
     """Return the beliefs of a graph that is too wide for elimination, with a lower and an upper bound of the value."""
     from latentstruct.inference.propagation import Propagation
 
-    found = Propagation(structure, hidden, max_entries=plan.max_entries).run(*potentials, temperature)
+    structure, unary, tables = graph.rest, graph.unary, graph.tables
+    found = Propagation(structure, plan.hidden, max_entries=plan.max_entries).run(unary, tables, temperature)
     if options.wide == "propagation" or options.task == "MMAP":
         return found, -math.inf, math.inf
     if options.wide == "toulbar2":
         from latentstruct.inference.toulbar2 import maximize
 
-        bounds = maximize(structure, *potentials, options.max_seconds)
+        bounds = maximize(structure, unary, tables, options.max_seconds)
     else:
         from latentstruct.inference.bounds import BoundedInference
 
         engine = BoundedInference(structure, options.bound_entries)
-        bounds = engine.run(*potentials, temperature.output, starts=[found.states])
+        bounds = engine.run(unary, tables, temperature.output, starts=[found.states])
     if options.task == "MAP":
         if bounds.lower > -math.inf:
             found.values[:], found.states[:] = bounds.lower, bounds.states

@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike
 
 from latentstruct.core.lazy import optimize
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Indices, Vector, members
+from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import integer, real
 from latentstruct.exceptions import InputError
 from latentstruct.inference.covers import Block, Cover, partition
 from latentstruct.inference.elimination import Layout
-from latentstruct.inference.structure import FactorGraphs, table_strides
+from latentstruct.inference.structure import FactorGraphs, table_states
 
 STAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
 """Temperatures by which a maximum is smoothed, as multiples of the mean range of the potentials of a variable."""
@@ -314,13 +314,8 @@ def _from_singles(block: Block, single: Vector) -> Vector:
     """Return the marginals of a block whose variables are independent."""
     rest = block.elimination.structure
     own, joint = single[block.states], np.ones(int(rest.table_at[-1]))
-    factor, entry = members(rest.table_at)
-    arity, strides = np.diff(rest.scope_at), table_strides(rest)
-    for place in range(int(arity.max(initial=0))):
-        at = np.flatnonzero(arity[factor] > place)
-        slot = rest.scope_at[factor[at]] + place
-        v = rest.scopes[slot]
-        joint[at] *= own[rest.state_at[v] + entry[at] // strides[slot] % rest.cards[v]]
+    for entries, slots, states in table_states(rest):
+        joint[entries] *= own[rest.state_at[rest.scopes[slots]] + states]
     return np.concatenate([own, joint])
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions, sums_by
 from latentstruct.inference.elimination import Elimination
-from latentstruct.inference.structure import FactorGraphs, table_strides
+from latentstruct.inference.structure import FactorGraphs, table_states, table_strides
 
 Flags = NDArray[np.bool_]
 
@@ -125,15 +125,11 @@ class Block:
         factor = members(structure.scope_at)[0]
         single = in_scope & (n_inside == 1)[factor]
         first[factor[single]] = rest.state_at[np.searchsorted(self.variables, structure.scopes[single])]
-        whole, own = table_strides(structure), table_strides(structure, in_scope)
-        entry_factor, entry = members(structure.table_at)
-        joint = first[entry_factor]
-        arity = np.diff(structure.scope_at)
-        for place in range(int(arity.max(initial=0))):
-            at = np.flatnonzero(arity[entry_factor] > place)
-            slot = structure.scope_at[entry_factor[at]] + place
-            at, slot = at[in_scope[slot]], slot[in_scope[slot]]
-            joint[at] += entry[at] // whole[slot] % structure.cards[structure.scopes[slot]] * own[slot]
+        own = table_strides(structure, in_scope)
+        joint = first[members(structure.table_at)[0]]
+        for entries, slots, states in table_states(structure):
+            inside = in_scope[slots]
+            joint[entries[inside]] += states[inside] * own[slots[inside]]
         return joint
 
     def potentials(self, unary: Vector, tables: Vector, weights: Vector) -> Vector:

@@ -1,12 +1,13 @@
 """Factor graphs on flat arrays, many at once: the structure, without the values of the tables."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths
+from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths
 from latentstruct.exceptions import Description, InputError
 
 MOST_ENTRIES = 2**62
@@ -150,6 +151,17 @@ def table_strides(structure: FactorGraphs, counted: NDArray[np.bool_] | None = N
         at = last[arity > place] - 1 - place
         strides[at] = strides[at + 1] * cards[at + 1]
     return strides
+
+
+def table_states(structure: FactorGraphs) -> Iterator[tuple[Indices, Indices, Indices]]:
+    """Yield for each place in scopes the entries of tables that have it, their positions in `scopes` and states."""
+    strides = table_strides(structure)
+    factor, entry = members(structure.table_at)
+    arity = np.diff(structure.scope_at)
+    for place in range(int(arity.max(initial=0))):
+        entries = np.flatnonzero(arity[factor] > place)
+        slots = structure.scope_at[factor[entries]] + place
+        yield entries, slots, entry[entries] // strides[slots] % structure.cards[structure.scopes[slots]]
 
 
 def score_assignment(structure: FactorGraphs, unary: Vector, tables: Vector, states: Indices) -> float:
