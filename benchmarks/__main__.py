@@ -32,6 +32,7 @@ SUITES = (
     "own_tasks",
     "programs",
     "startup",
+    "serving",
     "cold",
     "threads",
     "peers",
