@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Facts = list[tuple[str, str]]
 DeclaredFacts = tuple[tuple[str, str], ...]
 """Names and format strings of facts, each of which is shown if its first field is known; see `format_facts`."""
+WeightTable = tuple[str, str, tuple[str, ...]]
+"""The key of weights in a description, with the title and the columns of their table."""
+TRANSITIONS: WeightTable = ("transitions", "strongest transitions", ("from", "to", "weight"))
+LABEL_WEIGHTS: WeightTable = ("weights", "strongest weights", ("feature", "label", "weight"))
 _EXAMPLE = re.compile(r"\b(?:[XY]|records)\[(\d+)\]")
 
 
@@ -134,6 +138,17 @@ def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str,
     print_table(title, (first, *names.values(), "true", "predicted"), rows)
 
 
+def show_weights(result: Mapping[str, Any], tables: Iterable[WeightTable]) -> None:
+    """Print the tables of weights that a description has."""
+    for key, title, columns in tables:
+        rows = [
+            [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
+            for one in result.get(key, ())
+        ]
+        if rows:
+            print_table(title, columns, rows, n_text=len(columns) - 1)
+
+
 def value_at(scores: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path such as "pairs.f1", None if there is none."""
     value: Any = scores
@@ -184,7 +199,7 @@ class KindSpec(ABC):
     main : tuple of str
         Paths of the score that early stopping maximizes: the first that there is.
     tables : tuple of (str, str, tuple of str)
-        Keys of `describe` with the titles and columns of their tables.
+        The tables of weights in what `describe` returns.
     per_example : tuple of str
         Fields with one item per example, if `read` returns a dataclass.
     expected_stops : tuple of str
@@ -223,9 +238,7 @@ class KindSpec(ABC):
     weights_mean: ClassVar[str] = ""
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
     main: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-        ("weights", "strongest weights", ("feature", "weight")),
-    )
+    tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
     per_example: ClassVar[tuple[str, ...]] = ()
     expected_stops: ClassVar[tuple[str, ...]] = ()
     misses_labels: ClassVar[bool] = False
@@ -413,13 +426,7 @@ class KindSpec(ABC):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the tables of a description."""
-        for key, title, columns in self.tables:
-            rows = [
-                [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
-                for one in result[key]
-            ]
-            if rows:
-                print_table(title, columns, rows, n_text=len(columns) - 1)
+        show_weights(result, self.tables)
 
     def _module(self, name: str) -> Any:
         return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")

@@ -10,7 +10,7 @@ from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import KindSpec, Loaded, Trained, print_ratios
+from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import (
     ChainRecord,
     LabeledChains,
@@ -116,10 +116,7 @@ class ChainKind(KindSpec):
     predict_flags = frozenset({"confidence", "topk"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
-    tables = (
-        ("transitions", "strongest transitions", ("from", "to", "weight")),
-        ("weights", "strongest weights", ("feature", "label", "weight")),
-    )
+    tables = (TRANSITIONS, LABEL_WEIGHTS)
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
         unknown, template = options.mark, options.template()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from latentstruct import tasks
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import LABEL_WEIGHTS, Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import image_files, patches
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.core.lazy import np
@@ -123,7 +123,7 @@ class SegmentKind(KindSpec):
     )
     headline = (("accuracy", "accuracy"), ("mean overlap", "mean_iou"))
     main = ("accuracy",)
-    tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
+    tables = (LABEL_WEIGHTS,)
     expected_stops = (STALLED,)
     described = ("features.patch", "features.step", "record.n_patches", "record.names")
     info_facts = (
