@@ -196,6 +196,8 @@ class KindSpec(ABC):
         What positive and negative weights mean, for a report of weights with one name each (`weight_names`).
     headline : tuple of (str, str)
         Names and paths of the scores to print after a training, as percentages; those that are None are left out.
+    report_facts : tuple of (str, str)
+        Names and format strings of further scores that reports show.
     main : tuple of str
         Paths of the score that early stopping maximizes: the first that there is.
     tables : tuple of (str, str, tuple of str)
@@ -237,6 +239,7 @@ class KindSpec(ABC):
     info_facts: ClassVar[DeclaredFacts] = ()
     weights_mean: ClassVar[str] = ""
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
+    report_facts: ClassVar[DeclaredFacts] = ()
     main: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
     per_example: ClassVar[tuple[str, ...]] = ()
@@ -320,8 +323,16 @@ class KindSpec(ABC):
         """Read labeled data, with the features and labels of a model."""
 
     @abstractmethod
+    def find(self, model: Trained, data: Any) -> Any:
+        """Return predictions for what `read` returned, in any form that `compare` and the report take."""
+
+    @abstractmethod
+    def compare(self, model: Trained, data: Any, found: Any) -> dict[str, Any]:
+        """Return the quality of predictions."""
+
     def score(self, model: Trained, data: Any) -> dict[str, Any]:
         """Return the quality of predictions for what `read` returned."""
+        return self.compare(model, data, self.find(model, data))
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the quality of predictions for labeled data."""
@@ -446,8 +457,12 @@ class KindSpec(ABC):
 
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
         """Return predictions for what `read` returned, to be shown; `source` describes the data."""
-        examples: Examples = self._module("report").examples(model, data, source)
-        return examples
+        with self.naming(source):
+            found = self.find(model, data)
+        scores = self.compare(model, data, found)
+        shown: Examples = self._module("report").examples(model, data, found)
+        facts = [*self.summarize(scores), *format_facts(self.report_facts, scores)]
+        return replace(shown, source=source, scores=facts)
 
     def example(self, seed: int = 0, missing: float = 0.0) -> bytes:
         """Return the file of a small data set; `missing` is the share of labels to leave out."""

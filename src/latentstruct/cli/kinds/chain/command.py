@@ -200,9 +200,11 @@ class ChainKind(KindSpec):
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
         return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
-    def score(self, model: Trained, data: LabeledChains) -> dict[str, Any]:
-        guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
-        return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
+    def find(self, model: Trained, data: LabeledChains) -> list[list[str]]:
+        return [labels.tolist() for labels in model.estimator.predict(data.X)]
+
+    def compare(self, model: Trained, data: LabeledChains, found: list[list[str]]) -> dict[str, Any]:
+        return compare_chains(model.estimator, data.Y, found, model.record.unknown)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")

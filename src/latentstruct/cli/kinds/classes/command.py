@@ -142,8 +142,12 @@ class ClassesKind(KindSpec):
         record = like.record
         return {"label": (options.label, record.label), "zero_based": (options.zero_based, record.zero_based)}
 
-    def score(self, model: Trained, data: Samples) -> dict[str, Any]:
-        return compare_classes(model, data[1], model.estimator.predict(data[0]).tolist())
+    def find(self, model: Trained, data: Samples) -> list[Any]:
+        found: list[Any] = model.estimator.predict(data[0]).tolist()
+        return found
+
+    def compare(self, model: Trained, data: Samples, found: list[Any]) -> dict[str, Any]:
+        return compare_classes(model, data[1], found)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")

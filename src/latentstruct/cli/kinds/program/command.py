@@ -103,11 +103,10 @@ class ProgramKind(KindSpec):
 
         return read_programs(held_out.data or "")
 
-    def score(self, model: Trained, data: "list[ProgramRecord]") -> dict[str, Any]:
-        return compare_values(data, self.find(model, data))
+    def compare(self, model: Trained, data: "list[ProgramRecord]", found: list[Any]) -> dict[str, Any]:
+        return compare_values(data, found)
 
     def find(self, model: Trained, data: "list[ProgramRecord]") -> list[Any]:
-        """Return the predicted values of all variables."""
         found: list[Any] = model.estimator.predict(inputs(data, model.record.features))
         return found
 

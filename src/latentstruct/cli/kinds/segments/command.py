@@ -144,11 +144,10 @@ class SegmentsKind(KindSpec):
                     raise unknown_label(where, label, model.labels - {OUTSIDE})
         return data
 
-    def score(self, model: Trained, data: Sentences) -> dict[str, Any]:
-        return compare_spans(data, self.find(model, data))
+    def compare(self, model: Trained, data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
+        return compare_spans(data, found)
 
     def find(self, model: Trained, data: Sentences) -> list[list[Span]]:
-        """Return the predicted spans of sentences."""
         predicted = model.estimator.predict(model.features.transform(data.inputs()))
         return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
 
