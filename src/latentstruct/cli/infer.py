@@ -127,10 +127,7 @@ class InferOptions:
     evidence: str | None = option(None, "Observed variables and their states.", metavar="FILE")
     query: str | None = option(None, "MMAP: the variables to maximize over.", metavar="FILE")
     max_memory: float | None = option(
-        None,
-        "Gigabytes for exact inference.",
-        shown="a quarter of the free memory, at most 8",
-        min=0.0,
+        None, "Gigabytes for exact inference.", shown="a quarter of the free memory, at most 8", min=0.0
     )
     max_entries: int | None = option(
         None, "Limit exact inference by the entries of the largest table instead.", shown="no limit", min=1
