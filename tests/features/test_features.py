@@ -1,5 +1,6 @@
 import json
 import os
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from error_fields import raises
 from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
+from latentstruct.features import windows
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import ColumnSentences
 
@@ -168,13 +170,25 @@ def test_pruning_and_unknown_features(sentences, options, count):
         return
     matrices = template.fit_transform(train)
     assert set(template.vocabulary_) == kept
-    again, offsets = template.transform_flat(train)
-    for i, matrix in enumerate(matrices):
-        part = again[offsets[i] : offsets[i + 1]]
-        assert (part.toarray() == matrix.toarray()).all()
+    for limit in (0, windows.FEW_TOKENS):
+        with patch.object(windows, "FEW_TOKENS", limit):
+            again, offsets = template.transform_flat(train)
+        for i, matrix in enumerate(matrices):
+            part = again[offsets[i] : offsets[i + 1]]
+            assert (part.toarray() == matrix.toarray()).all()
     for sentence, matrix in zip(new, template.transform(new), strict=True):
         expected = [slow_names(sentence, i, **options) & kept for i in range(len(sentence))]
         assert names_of(template, matrix) == expected
+
+
+def test_tokens_may_be_words():
+    words, tuples = [["The", "cat"], ["sat"]], [[("The",), ("cat",)], [("sat",)]]
+    template = WindowFeatures().fit(words)
+    assert template.vocabulary_ == WindowFeatures().fit(tuples).vocabulary_
+    for one, other in zip(template.transform(words), template.transform(tuples), strict=True):
+        assert (one != other).nnz == 0
+    with raises("sentences[0][0]", expected="a tuple of the 2 columns of training"):
+        WindowFeatures().fit(CAT).transform(words)
 
 
 @settings(deadline=None)
@@ -249,9 +263,9 @@ def test_wrong_parameters(options, message):
     ("sentences", "message"),
     [
         ("text", r"`sentences` must be a list of sentences of token.* got 'text'"),
-        (["text"], r"`sentences\[0\]` must be a sequence of token tuples.* got 'text'"),
-        ([3], r"`sentences\[0\]` must be a sequence of token tuples.* got 3"),
-        ([["The", "cat"]], r"`sentences\[0\]\[0\]` must be a tuple of columns without.* got 'The'"),
+        (["text"], r"`sentences\[0\]` must be a sequence of tokens.* got 'text'"),
+        ([3], r"`sentences\[0\]` must be a sequence of tokens.* got 3"),
+        ([["The", ("cat",)]], r"`sentences\[0\]\[0\]` must be a tuple of columns without.* got 'The'"),
         ([[("a",)], [("b",), 3]], r"`sentences\[1\]\[1\]` must be a tuple of columns without.* got 3"),
         ([[("a",)], [{"b"}]], r"`sentences\[1\]\[0\]` must be a tuple of columns without.* got \{'b'\}"),
         (

@@ -1,7 +1,8 @@
 """Features of tokens from a window around them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,21 +10,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
-from latentstruct.persistence.saved_features import bad_state, read_state
+from latentstruct.persistence.saved_features import frequent_names, read_state, saved_names
 
 __all__ = ["WindowFeatures"]
 
 MAX_REACH = 100
 """The largest window and the longest affix."""
 
+FEW_TOKENS = 400
+"""Number of tokens up to which features are looked up one by one, which is faster than numbering distinct values."""
+
 _NAME_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|"})
 
-Sentences = Iterable[Sequence[Sequence[str]]]
+Sentences = Iterable[Sequence[Sequence[str] | str]]
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.WindowFeatures 1"):
@@ -76,6 +79,14 @@ def _word_shape(word: str) -> str:
         if not shape.endswith(kind):
             shape += kind
     return shape
+
+
+def _prefix(length: int, word: str) -> str | None:
+    return word[:length] if len(word) >= length else None
+
+
+def _suffix(length: int, word: str) -> str | None:
+    return word[-length:] if len(word) >= length else None
 
 
 class WindowFeatures(Transformer):
@@ -152,8 +163,9 @@ class WindowFeatures(Transformer):
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
-            The sentences; each token is a tuple of its word and any further columns, without the label.
+        sentences : iterable of sequences of tokens
+            The sentences; each token is a tuple of its word and any further columns, without the label, or all are
+            words.
         y : object
             Not used.
 
@@ -170,7 +182,7 @@ class WindowFeatures(Transformer):
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
+        sentences : iterable of sequences of tokens
             The sentences.
 
         Returns
@@ -185,7 +197,7 @@ class WindowFeatures(Transformer):
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
+        sentences : iterable of sequences of tokens
             The sentences.
 
         Returns
@@ -196,7 +208,10 @@ class WindowFeatures(Transformer):
             Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
         """
         check_is_fitted(self, "vocabulary_")
+        check_parameters(self)
         columns, offsets = _flatten(sentences, self.n_columns_)
+        if offsets[-1] <= FEW_TOKENS:
+            return self._binary(self._find(columns, offsets)), offsets
         return self._matrix(list(self._attributes(columns, offsets)), offsets), offsets
 
     def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
@@ -204,7 +219,7 @@ class WindowFeatures(Transformer):
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
+        sentences : iterable of sequences of tokens
             The sentences.
         y : object
             Not used.
@@ -221,7 +236,7 @@ class WindowFeatures(Transformer):
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
+        sentences : iterable of sequences of tokens
             The sentences.
 
         Returns
@@ -293,12 +308,7 @@ class WindowFeatures(Transformer):
         template._parameters()
         integer(1).check(saved.n_columns, "n_columns")
         template.n_columns_ = saved.n_columns
-        if not saved.names:
-            raise bad_state(_State, "no feature names")
-        template.vocabulary_ = {name: index for index, name in enumerate(saved.names)}
-        if len(template.vocabulary_) < len(saved.names):
-            repeated = next(name for name, times in Counter(saved.names).items() if times > 1)
-            raise bad_state(_State, f"the feature name {repr_short(repeated)} twice")
+        template.vocabulary_ = saved_names(_State, saved.names)
         return template
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:
@@ -346,64 +356,85 @@ class WindowFeatures(Transformer):
 
     def _keep_frequent(self, counts: Iterable[tuple[str, int]], n_tokens: int, n_columns: int) -> None:
         """Set the vocabulary to the names that are frequent enough."""
-        min_count = self._parameters()[-1]
-        counted = [(-count, name) for name, count in counts if count >= min_count]
-        if not counted:
-            raise InputError("min_count", min_count, f"at most {n_tokens}, the number of tokens")
-        # Frequent features first: their weights then share few pages of memory, which makes products a quarter faster
-        # on chunking.
-        counted.sort()
+        self.vocabulary_ = frequent_names(counts, int(self.min_count), n_tokens)
         self.n_columns_ = n_columns
-        self.vocabulary_ = {name: index for index, (_, name) in enumerate(counted)}
 
     def _attributes(self, columns: list[list[str]], offsets: NDArray[np.int64]) -> Iterator[_Attribute]:
         """Yield the attributes of the template for all tokens."""
-        window, affixes, shape, bigrams, _ = self._parameters()
-        n_tokens = int(offsets[-1])
-        lengths = np.diff(offsets)
-        center = np.arange(n_tokens) + window * (2 * np.repeat(np.arange(len(lengths)), lengths) + 1)
+        window, n_tokens = int(self.window), int(offsets[-1])
+        center = _centers(offsets, window)
         yield _Attribute(["bias"], np.zeros(n_tokens, dtype=np.int64), np.array([n_tokens]))
         for k, values in enumerate(columns):
             column = _number_values(values, offsets, center, window)
-            groups = [(offset,) for offset in range(-window, window + 1)]
-            yield from (_window_attribute(k, column, center, group) for group in groups)
-            if bigrams:
-                reach = min(window, 1 if k == 0 else 2)
-                sizes = (2,) if k == 0 else (2, 3)
-                for size in sizes:
-                    for start in range(-reach, reach - size + 2):
-                        yield _window_attribute(k, column, center, tuple(range(start, start + size)))
+            for group in self._groups(k):
+                yield _window_attribute(k, column, center, group)
             if k == 0:
                 words = column.padded[center]
-                for length in range(1, affixes + 1):
-                    long_enough = [word if len(word) >= length else None for word in column.values]
-                    prefixes = [None if word is None else word[:length] for word in long_enough]
-                    suffixes = [None if word is None else word[-length:] for word in long_enough]
-                    yield _word_attribute(f"prefix{length}", prefixes, words)
-                    yield _word_attribute(f"suffix{length}", suffixes, words)
-                if shape:
-                    yield _word_attribute("shape", list(map(_word_shape, column.values)), words)
+                for kind, part in self._parts_of_words():
+                    yield _word_attribute(kind, list(map(part, column.values)), words)
+
+    def _groups(self, k: int) -> list[tuple[int, ...]]:
+        """Return the groups of adjacent offsets whose values of column `k` are features."""
+        window, reach = int(self.window), min(int(self.window), 1 if k == 0 else 2)
+        groups: list[tuple[int, ...]] = [(offset,) for offset in range(-window, window + 1)]
+        for size in () if not self.bigrams else (2,) if k == 0 else (2, 3):
+            groups += [tuple(range(start, start + size)) for start in range(-reach, reach - size + 2)]
+        return groups
+
+    def _parts_of_words(self) -> list[tuple[str, Callable[[str], str | None]]]:
+        """Return the names of the features of single words, and functions that return their values or None."""
+        parts: list[tuple[str, Callable[[str], str | None]]] = []
+        for length in range(1, int(self.affixes) + 1):
+            parts.append((f"prefix{length}", partial(_prefix, length)))
+            parts.append((f"suffix{length}", partial(_suffix, length)))
+        return [*parts, ("shape", _word_shape)] if self.shape else parts
 
     def _matrix(self, attributes: list[_Attribute], offsets: NDArray[np.int64]) -> "sparse.csr_array":
         """Return the matrix of the attributes in the vocabulary."""
-        n_tokens = int(offsets[-1])
-        found = np.empty((n_tokens, len(attributes)), dtype=np.int32)
+        found = np.empty((int(offsets[-1]), len(attributes)), dtype=np.int32)
         lookup = self.vocabulary_.get
         for position, attribute in enumerate(attributes):
             # The additional last entry is for the code -1.
             columns = chain((lookup(name, -1) for name in attribute.names), (-1,))
             index = np.fromiter(columns, np.int32, len(attribute.names) + 1)
             found[:, position] = index[attribute.codes]
+        return self._binary(found)
+
+    def _binary(self, found: NDArray[np.int32]) -> "sparse.csr_array":
+        """Return the matrix of rows with ones in the columns of `found`, where -1 is none."""
         found.sort(axis=1)
         known = found >= 0
-        pointers = np.zeros(n_tokens + 1, dtype=np.int64)
+        pointers = np.zeros(len(found) + 1, dtype=np.int64)
         np.cumsum(known.sum(axis=1), out=pointers[1:])
         if pointers[-1] <= np.iinfo(np.int32).max:
             pointers = pointers.astype(np.int32)
         indices = found[known]
-        matrix = sparse.csr_array((np.ones(len(indices)), indices, pointers), shape=(n_tokens, len(self.vocabulary_)))
+        matrix = sparse.csr_array((np.ones(len(indices)), indices, pointers), shape=(len(found), len(self.vocabulary_)))
         matrix.has_canonical_format = True
         return matrix
+
+    def _find(self, columns: list[list[str]], offsets: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the columns of the features of each token, -1 for those outside the vocabulary.
+
+        They are those of `_attributes`, looked up one by one.
+        """
+        window, lookup, n_tokens = int(self.window), self.vocabulary_.get, int(offsets[-1])
+        found, centers, bounds = [[lookup("bias", -1)] * n_tokens], _centers(offsets, window).tolist(), offsets.tolist()
+        before, after = _markers(window)
+        for k, values in enumerate(columns):
+            _check_text(values)
+            shown, groups = [value.translate(_NAME_ESCAPES) for value in values], self._groups(k)
+            padded = list(chain.from_iterable((*before, *shown[a:b], *after) for a, b in pairwise(bounds)))
+            joined = {size: list(map("|".join, _runs(padded, size))) for size in set(map(len, groups))}
+            for group in groups:
+                prefix, texts, first = _group_name(k, group), joined[len(group)], group[0]
+                found.append([lookup(prefix + texts[center + first], -1) for center in centers])
+            for kind, part in self._parts_of_words() if k == 0 else ():
+                prefix, parts = f"{kind}=", map(part, values)
+                found.append(
+                    [-1 if one is None else lookup(prefix + one.translate(_NAME_ESCAPES), -1) for one in parts]
+                )
+        return np.array(found, dtype=np.int32).T.copy()
 
 
 def _no_tokens() -> InputError:
@@ -413,24 +444,27 @@ def _no_tokens() -> InputError:
 def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str]], NDArray[np.int64]]:
     """Return the columns of all tokens as flat lists, and the offsets of sentences."""
     if isinstance(sentences, str):
-        raise InputError("sentences", sentences, "a list of sentences of token tuples")
+        raise InputError("sentences", sentences, "a list of sentences of tokens")
     given = list(sentences)
     for i, sentence in enumerate(given):
         if isinstance(sentence, str) or not hasattr(sentence, "__len__"):
-            expected = "a sequence of token tuples such as [('The', 'DT'), ('cat', 'NN')]"
+            expected = "a sequence of tokens such as ['The', 'cat'] or [('The', 'DT'), ('cat', 'NN')]"
             raise InputError(f"sentences[{i}]", sentence, expected)
     offsets = np.zeros(len(given) + 1, dtype=np.int64)
     np.cumsum([len(sentence) for sentence in given], out=offsets[1:])
-    tokens = list(chain.from_iterable(given))
+    tokens: list[Any] = list(chain.from_iterable(given))
 
     def wrong(position: int, got: object, expected: str) -> InputError:
         sentence = int(np.searchsorted(offsets, position, side="right")) - 1
         return InputError(f"sentences[{sentence}][{position - int(offsets[sentence])}]", got, expected)
 
-    for kind in set(map(type, tokens)):
+    kinds = set(map(type, tokens))
+    if kinds == {str} and n_columns in (None, 1):
+        return [tokens], offsets
+    for kind in kinds:
         if issubclass(kind, str) or not issubclass(kind, Sequence | np.ndarray):
             position = next(p for p, token in enumerate(tokens) if type(token) is kind)
-            raise wrong(position, tokens[position], "a tuple of columns without the label, such as ('The',)")
+            raise wrong(position, tokens[position], _form_of_token(n_columns))
     if not tokens:
         return [], offsets
     width = len(tokens[0]) if n_columns is None else n_columns
@@ -447,18 +481,50 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
     return columns, offsets
 
 
+def _form_of_token(n_columns: int | None) -> str:
+    """Return how a token is given."""
+    if n_columns is None:
+        return "a tuple of columns without the label, such as ('The', 'DT'), or each token a word"
+    return "a word or a tuple of it" if n_columns == 1 else f"a tuple of the {n_columns} columns of training"
+
+
+def _centers(offsets: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+    """Return the places of all tokens among tokens and markers."""
+    lengths = np.diff(offsets)
+    return np.arange(offsets[-1]) + window * (2 * np.repeat(np.arange(len(lengths)), lengths) + 1)
+
+
+def _markers(window: int) -> tuple[list[str], list[str]]:
+    """Return the markers before and after a sentence."""
+    return [f"\\B{k}" for k in range(window, 0, -1)], [f"\\E{k}" for k in range(1, window + 1)]
+
+
+def _group_name(k: int, group: tuple[int, ...]) -> str:
+    """Return how the names of the features of a group of offsets begin."""
+    return f"{k}[{','.join(map(str, group))}]="
+
+
+def _runs(values: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+    """Return all runs of adjacent values."""
+    return zip(*(values[i : len(values) - size + 1 + i] for i in range(size)), strict=True)
+
+
+def _check_text(values: Sequence[str]) -> None:
+    """Raise if a value is no Unicode text."""
+    try:
+        "".join(values).encode("utf-8")
+    except UnicodeEncodeError as error:
+        bad = error.object[error.start]
+        value = next(value for value in values if bad in value)
+        raise InputError("sentences", value, "text without lone surrogates") from error
+
+
 def _number_values(values: list[str], offsets: NDArray[np.int64], center: NDArray[np.int64], window: int) -> _Column:
     """Number the distinct values of a column and add the markers around sentences."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     distinct = list(numbers)
-    try:
-        "".join(distinct).encode("utf-8")
-    except UnicodeEncodeError as error:
-        bad = error.object[error.start]
-        value = next(value for value in distinct if bad in value)
-        raise InputError("sentences", value, "text without lone surrogates") from error
-    markers = [f"\\B{distance}" for distance in range(window, 0, -1)]
-    markers += [f"\\E{distance}" for distance in range(1, window + 1)]
+    _check_text(distinct)
+    markers = chain.from_iterable(_markers(window))
     n_sentences = len(offsets) - 1
     padded = np.empty(len(values) + 2 * window * n_sentences, dtype=np.int64)
     padded[center] = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
@@ -467,7 +533,7 @@ def _number_values(values: list[str], offsets: NDArray[np.int64], center: NDArra
     ends = begins + np.diff(offsets) + window
     padded[begins[:, None] + steps] = len(distinct) + steps
     padded[ends[:, None] + steps] = len(distinct) + window + steps
-    return _Column(distinct, [value.translate(_NAME_ESCAPES) for value in distinct] + markers, padded)
+    return _Column(distinct, [*(value.translate(_NAME_ESCAPES) for value in distinct), *markers], padded)
 
 
 def _window_attribute(k: int, column: _Column, center: NDArray[np.int64], group: tuple[int, ...]) -> _Attribute:
@@ -479,7 +545,7 @@ def _window_attribute(k: int, column: _Column, center: NDArray[np.int64], group:
     _, first, codes, counts = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
     shown = column.shown
     parts = [[shown[number] for number in column.padded[center[first] + offset].tolist()] for offset in group]
-    prefix = f"{k}[{','.join(map(str, group))}]="
+    prefix = _group_name(k, group)
     return _Attribute([prefix + "|".join(values) for values in zip(*parts, strict=True)], codes, counts)
 
 
