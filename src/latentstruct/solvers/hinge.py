@@ -33,8 +33,8 @@ class HingeSolver(BaseSolver):
     in the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes
     those of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle
     calls. It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor
-    bound gets worse. If it gains less per oracle call than block ascent did before, or stalls, block ascent continues to
-    the end, as it does if 200 dense planes take more than 1 GB.
+    bound gets worse. Block ascent continues to the end if the bundle stalls or gains far less per oracle call than
+    blocks did before, or if 200 dense planes take more than 1 GB.
 
     Parameters
     ----------
