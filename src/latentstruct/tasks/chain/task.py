@@ -260,7 +260,8 @@ class Chain(ItemLabels[ChainBatch]):
                 check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
         stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
         try:
-            return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
+            tokens = matrices[0] if len(matrices) == 1 else stack(matrices)
+            return check_matrix(tokens, "X"), offsets_from_lengths([shape[0] for shape in shapes])
         except (InputError, TypeError, ValueError):
             # Checked one by one, the sequence at fault is named.
             for k, x in enumerate(matrices):
