@@ -412,7 +412,7 @@ def test_place_of_the_model_is_checked_before_reading(tmp_path):
     file.write_text("mine")
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine")
-    for kind in ("chain", "classes", "coreference", "rank"):
+    for kind in KINDS:
         assert "is a file" in fail("train", kind, "missing", "-o", file)
         assert "is a file" in fail("train", kind, "missing", "-o", file / "model")
         assert "--output must be a new or empty folder" in fail("train", kind, "missing", "-o", foreign)

@@ -534,7 +534,7 @@ def test_labels_a_model_does_not_know(model, copied):
 
 def test_places_of_predictions_are_checked(model, test_data, tmp_path):
     images, labels = test_data
-    assert "--output must be a folder for boxes" in fail("predict", model, images)
+    assert "--output must be a folder" in fail("predict", model, images)
     assert "--output must be a new or empty" in fail("predict", model, images, "-o", images)
     assert "--pictures must be a new or empty" in fail("evaluate", model, images, labels, "--pictures", images)
     (tmp_path / "file").write_text("mine")

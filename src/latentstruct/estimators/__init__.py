@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from latentstruct.estimators.annotators import AnnotatorCRF, DawidSkene, majority_vote
     from latentstruct.estimators.early_stopping import EarlyStopping
     from latentstruct.estimators.general import StructuredEstimator
     from latentstruct.estimators.kernel import KernelStructuralSVM
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
+        "annotators": ("AnnotatorCRF", "DawidSkene", "majority_vote"),
         "early_stopping": ("EarlyStopping",),
         "general": ("StructuredEstimator",),
         "kernel": ("KernelStructuralSVM",),

@@ -288,7 +288,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         y : collection of length n
             The outputs, as the task describes them: one label, or one structure such as a list of labels, per example.
         sample_weight : array of shape (n,), optional
-            Factors of C for the examples.
+            Factors of C for the examples. `Chain` also takes an array per sequence, with one weight per token.
         callback : callable, optional
             Called with an `Iteration` after each iteration. If it returns True, training stops and the best weights so
             far are kept.
@@ -332,7 +332,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             raise InputError("groups", given.groups, "None unless `C` is chosen by folds")
         else:
             self.C_, self.cv_results_ = float(self.C), None
-        return given
+        return given if given.Y is None or isinstance(given.X, ShardedData) else self._prepared_examples(given)
+
+    def _prepared_examples(self, given: FitInputs) -> FitInputs:
+        """Return the examples that the task makes of those given, such as sequences without skipped tokens."""
+        parts = self.task.training_examples(given.X, given.Y, given.sample_weight)
+        changed = parts[1] is not given.Y
+        if changed and given.H is not None:
+            raise InputError("H", given.H, "None if tokens are skipped or have weights")
+        return given._replace(X=parts[0], Y=parts[1], sample_weight=parts[2])
 
     def _path_models(self, given: FitInputs, Cs: Sequence[float], tol: float) -> Iterator[Self]:
         """Yield models for ascending values of C."""

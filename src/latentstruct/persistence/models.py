@@ -73,6 +73,7 @@ MODEL_FOLDER = "the folder of a latentstruct model"
 OWN_FOLDER = "a new or empty folder, or one with a latentstruct model"
 COPY_AGAIN = "Copy the model again, or train again."
 ESTIMATORS = (
+    "AnnotatorCRF",
     "CRF",
     "HiddenCRF",
     "IterativeLSVM",

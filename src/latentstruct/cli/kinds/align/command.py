@@ -85,6 +85,11 @@ class AlignKind(KindSpec):
     per_example = ("names", "sequences", "matches")
     files = (MATRIX_FILE, PICTURE_FILE)
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
+    described = (
+        *(f"estimator.task_.{name}" for name in ("features", "mode", "tolerance")),
+        "record.tracks",
+        "record.n_matches",
+    )
 
     def load(self, options: AlignOptions, progress: Progress) -> Loaded:
         task = tasks.Alignment(
@@ -152,19 +157,18 @@ class AlignKind(KindSpec):
             for k in largest(values, top)
         ]
         return {
-            **{name: getattr(task, name) for name in ("features", "mode", "tolerance")},
-            "tracks": model.record.tracks,
-            "n_matches": model.record.n_matches,
+            **super().describe(model, top),
             **describe_gaps(model.estimator),
             "substitutions": strongest,
         }
 
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        return [("gaps", f"first letter {result['gap_open']:.4g}, each further one {result['gap_extend']:.4g}")]
+
     def facts(self, result: dict[str, Any]) -> Facts:
-        facts = [("gaps", f"first letter {result['gap_open']:.4g}, each further one {result['gap_extend']:.4g}")]
-        if "mode" in result:
-            tracks = ", ".join(["letters", *result["tracks"]])
-            facts.insert(0, ("alignment", f"{result['mode']}, {result['features']} features of {tracks}"))
-        return facts + list(result.get("files", {}).items())
+        tracks = ", ".join(["letters", *result["tracks"]])
+        alignment = f"{result['mode']}, {result['features']} features of {tracks}"
+        return [("alignment", alignment), *self.training_facts(result)]
 
 
 def beside(data: str, track: str) -> str | None:

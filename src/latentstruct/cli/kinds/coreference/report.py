@@ -1,7 +1,7 @@
-"""Report of coreference: features of pairs, and texts with the forests of links."""
+"""Report of coreference: texts with the forests of links."""
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.cluster import clusterings
+from latentstruct.cli.kinds.cluster import report as clusters
 from latentstruct.cli.kinds.cluster.command import compare_clusters
 from latentstruct.cli.kinds.coreference.command import KIND
 from latentstruct.cli.lazy import mentions
@@ -14,12 +14,6 @@ MOST_WORDS = 250
 """Number of words of a text that are shown."""
 
 
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the strongest features of pairs of mentions."""
-    names = model.features.feature_names
-    return clusterings.weight_blocks(names, model.estimator.coef_, bool(model.estimator.task_.latent))
-
-
 def examples(model: Trained, documents: "list[mentions.Document]", source: str) -> Examples:
     """Return predicted clusters of documents with their forests."""
     truth = [document.clusters for document in documents]
@@ -28,10 +22,10 @@ def examples(model: Trained, documents: "list[mentions.Document]", source: str) 
     def names(i: int) -> list[str]:
         return [" ".join(documents[i].words(mention)) for mention in documents[i].mentions]
 
-    found, losses, loss_name = clusterings.predict_clusterings(model.estimator, X, truth, names)
+    found, losses, loss_name = clusters.predict_clusterings(model.estimator, X, truth, names)
 
     def draw(i: int) -> list[Block]:
-        return [*clusterings.draw(found[i], WHAT), show_text(documents[i], found[i])]
+        return [*clusters.draw(found[i], WHAT), show_text(documents[i], found[i])]
 
     scores = compare_clusters(truth, [one.found for one in found])
     return Examples(
@@ -39,7 +33,7 @@ def examples(model: Trained, documents: "list[mentions.Document]", source: str) 
         [shorten(_name(document), 60) for document in documents],
         losses,
         loss_name,
-        [clusterings.describe(one, WHAT) for one in found],
+        [clusters.describe(one, WHAT) for one in found],
         draw,
         KIND.summarize(scores),
     )
@@ -49,7 +43,7 @@ def _name(document: "mentions.Document") -> str:
     return f"{document.name}, part {document.part}" if document.part else document.name
 
 
-def show_text(document: "mentions.Document", found: clusterings.Clustering) -> Tokens:
+def show_text(document: "mentions.Document", found: clusters.Clustering) -> Tokens:
     """Return the sentences of the shown mentions, with outermost mentions as units."""
     window, part = found.part()
     mentions = document.mentions[window]

@@ -1,8 +1,11 @@
 """Predictions for photographs, their quality, and pictures of them."""
 
+import os
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,15 +13,16 @@ import msgspec
 import numpy as np
 from PIL import Image
 
+from latentstruct.cli.interrupts import interrupt, on_interrupt, remember
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.command import CASES_FILE, MIDDLE, PICTURES, PREDICTIONS_FILE
 from latentstruct.cli.kinds.detect.files import Photographs
-from latentstruct.cli.results import results_in
 from latentstruct.data.boxes import overlaps
 from latentstruct.data.images import label_colors
 from latentstruct.io.boxes import ImageAnnotation, record_lines, write_coco
 from latentstruct.io.text import write_text
 from latentstruct.metrics.boxes import FOUND, box_scores
+from latentstruct.persistence.atomic_files import PREFIX
 from latentstruct.progress.display import SECONDS_BETWEEN_STEPS, show_number
 from latentstruct.progress.eta import describe_share
 from latentstruct.viz.box_pictures import draw_boxes
@@ -222,3 +226,33 @@ def earlier_cases(folder: Path) -> list[Path]:
     except (OSError, UnicodeDecodeError):
         return []
     return [Path(picture_name(Path(row.partition("\t")[0]).stem)) for row in rows]
+
+
+@contextmanager
+def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Path]:
+    """Yield an empty folder for the block to fill; its contents are then moved to `folder`.
+
+    If the block fails or Ctrl-C ends it, nothing is changed.
+
+    Parameters
+    ----------
+    folder : Path
+        Created if needed; it may have files of an earlier run.
+    mark : str
+        The file that identifies the folder. It is moved first, so that a partly filled folder is recognized.
+    earlier : sequence of Path
+        Files of an earlier run, relative to `folder`; those that the block does not replace are removed.
+    """
+    # On the same disk, so that moving a file is atomic.
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    with on_interrupt(interrupt), tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made:
+        yield Path(made)
+        with on_interrupt(remember):
+            files = [path.relative_to(made) for path in sorted(Path(made).rglob("*")) if path.is_file()]
+            for file in sorted(files, key=lambda file: file != Path(mark)):
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(made) / file, folder / file)
+            for file in set(earlier) - set(files):
+                # A picture that cannot be removed does no harm; its name comes from a file that anybody may edit.
+                with suppress(OSError, ValueError):
+                    (folder / file).unlink()

@@ -1,14 +1,14 @@
 """Models that choose diverse subsets of the documents of a query."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -65,6 +65,11 @@ class DiverseKind(KindSpec):
         ("recall", "{recall:%} of the subtopics, each counted once"),
     )
     headline = (("loss", "loss"), ("random loss", "random_loss"))
+    described = (
+        *(f"estimator.task_.{name}" for name in ("k", "levels", "titles", "exact")),
+        "record.n_documents",
+    )
+    info_facts = (("k", "{k}"), ("levels", "{levels:g}{titles: and titles|}"))
 
     def load(self, options: DiverseOptions, progress: Progress) -> Loaded:
         exact = "auto" if options.exact is None else options.exact
@@ -93,22 +98,9 @@ class DiverseKind(KindSpec):
     def main_score(self, scores: dict[str, Any]) -> float:
         return 1.0 - float(scores["loss"])
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        task = model.estimator.task_
-        return {
-            "k": task.k,
-            "levels": list(task.levels),
-            "titles": task.titles,
-            "exact": task.exact,
-            "n_documents": model.record.n_documents,
-            "weights": strongest_features(model.estimator.coef_, task.feature_names().__getitem__, top),
-        }
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        if "k" not in result:
-            return []
-        levels = ", ".join(f"{level:g}" for level in result["levels"])
-        return [("k", str(result["k"])), ("levels", levels + (" and titles" if result["titles"] else ""))]
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        names: list[str] = model.estimator.task_.feature_names()
+        return names
 
 
 def parse_levels(text: str) -> tuple[float, ...]:

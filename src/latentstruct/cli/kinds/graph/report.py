@@ -12,9 +12,8 @@ from latentstruct import io
 from latentstruct.cli.blocks import describe_confusions
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.graph.command import KIND
-from latentstruct.cli.kinds.graph.files import compare_graphs, is_known, named_graphs
-from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
+from latentstruct.cli.kinds.graph.command import KIND, states_of, strongest_edge_weights, strongest_node_weights
+from latentstruct.cli.kinds.graph.files import compare_graphs, is_known
 from latentstruct.viz.plots.features import can_write, plot_weights, shorten
 from latentstruct.viz.plots.graphs import plot_graph
 from latentstruct.viz.plots.matrices import plot_matrix
@@ -136,7 +135,7 @@ class _Labeled:
 def examples(model: Trained, records: "list[io.GraphRecord]", source: str) -> Examples:
     """Return predicted labels of graphs, with the states of hidden nodes."""
     estimator, features = model.estimator, model.features
-    with named_graphs(source):
+    with KIND.naming(source):
         X = features.transform(records)
         predicted = [labels.tolist() for labels in estimator.predict(X)]
         latents = [found.tolist() for found in estimator.predict_latent(X)] if estimator.task_.latent else predicted

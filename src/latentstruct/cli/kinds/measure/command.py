@@ -1,13 +1,13 @@
 """Binary classifiers that are trained for the measure they are evaluated by."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import NOTHING, list_labels, write_lines
 from latentstruct.cli.declaring import argument, option
-from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained
 from latentstruct.cli.kinds.classes.command import (
     ClassesRecord,
@@ -132,6 +132,7 @@ class MeasureKind(KindSpec):
     options = MeasureOptions
     record = MeasureRecord
     tasks = ("Measure",)
+    described = ("record.n_positive", "estimator.C")
 
     def load(self, options: MeasureOptions, progress: Progress) -> Loaded:
         from latentstruct.metrics.strengths import suggest_C
@@ -165,6 +166,9 @@ class MeasureKind(KindSpec):
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {**self._named(model), "C": model.estimator.C}
+
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        return [model.record.feature_name(k) for k in range(model.features)]
 
     def _named(self, model: Trained) -> dict[str, Any]:
         record = model.record
@@ -231,21 +235,16 @@ class MeasureKind(KindSpec):
         return 1.0 - value if name == "error" else float(value)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        record, weights = model.record, model.estimator.coef_[: model.features]
-        return {
-            **self._named(model),
-            "n_positive": record.n_positive,
-            "C": model.estimator.C,
-            "threshold": threshold_of(model.estimator),
-            "weights": strongest_features(weights, record.feature_name, top),
-        }
+        return {**self._named(model), "threshold": threshold_of(model.estimator), **super().describe(model, top)}
 
-    def facts(self, result: dict[str, Any]) -> Facts:
-        facts = [
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        return [
             ("trained for", f"{name_measure(result['optimized'], result['beta'])}, C {result['C']:.6g}"),
             ("positive", f"{result['positive']!r} ({result['n_positive']} samples), negative {result['negative']!r}"),
         ]
-        return facts + ([("threshold", f"{result['threshold']:.6g}")] if "threshold" in result else [])
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        return [*self.training_facts(result), ("threshold", f"{result['threshold']:.6g}")]
 
 
 class Classes(NamedTuple):

@@ -14,7 +14,7 @@ from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList
 def weight_blocks(model: Trained) -> list[Block]:
     """Return the threshold and the strongest weights."""
     record, task = model.record, model.estimator.task_
-    weights, name_of = model.estimator.coef_[: task.n_inputs_], record.feature_name
+    weights = model.estimator.coef_[: task.n_inputs_]
     facts = FactList(
         [
             ("trained for", name_measure(record.optimized, task.beta)),
@@ -27,7 +27,7 @@ def weight_blocks(model: Trained) -> list[Block]:
         ]
     )
     meaning = f"positive weights are for {shorten(record.positive)}, negative ones against it"
-    return [facts, strongest_bars(name_of, weights, meaning)]
+    return [facts, strongest_bars(KIND.weight_names(model), weights, meaning)]
 
 
 def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:

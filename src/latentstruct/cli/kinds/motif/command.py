@@ -277,6 +277,16 @@ class MotifKind(KindSpec):
     )
     headline = (("error", "error"),)
     main = ("auc",)
+    described = (
+        *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
+        *(f"record.{name}" for name in ("consensus", "e_value", "background_weight")),
+        *(f"record.n_{part}" for part in PARTS),
+    )
+    info_facts = (
+        ("consensus", "{consensus}"),
+        ("sequences", ", ".join(f"{{n_{part}}} {part}" for part in PARTS)),
+        ("motif", "width {width}, strands {strands}, background order {background_order}"),
+    )
 
     def load(self, options: MotifOptions, progress: Progress) -> Loaded:
         refuse_prepared(positive=options.positive, negative=options.negative, background=options.background)
@@ -410,35 +420,19 @@ class MotifKind(KindSpec):
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import weight_matrix
 
-        task, record = model.estimator.task_, model.record
-        return {
-            "consensus": record.consensus,
-            "width": task.width,
-            "background_order": task.background_order,
-            "strands": task.strands,
-            "e_value": record.e_value,
-            **{name: getattr(record, name) for name in (*(f"n_{part}" for part in PARTS), "background_weight")},
-            "weight_matrix": weight_matrix(model.estimator).tolist(),
-        }
+        return {**super().describe(model, top), "weight_matrix": weight_matrix(model.estimator).tolist()}
 
-    def facts(self, result: dict[str, Any]) -> Facts:
-        motifs = result.get("motifs", [])
-        facts = [] if motifs else [("consensus", result["consensus"])]
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        facts, motifs = [], result["motifs"]
         for number, motif in enumerate(motifs, 1):
             number_shown = f"motif {number}" if len(motifs) > 1 else "motif"
             sites = f"{motif['n_sites']} sites, {motif['information']:.1f} bits"
             facts.append((number_shown, f"{motif['consensus']} ({motif['name']}, {sites})"))
             facts.append(("significance", motif["significance"]))
-        if "strands" in result:
-            sizes = f"width {result['width']}, strands {result['strands']}"
-            facts += [
-                ("sequences", ", ".join(f"{result[f'n_{part}']} {part}" for part in PARTS)),
-                ("motif", f"{sizes}, background order {result['background_order']}"),
-            ]
-        for part, error in result.get("training", {}).items():
+        for part, error in result["training"].items():
             weight = f" (weight {result['background_weight']:g})" if part == "background" else ""
             facts.append((f"{part} wrong", f"{show_percent(error)} of the training data{weight}"))
-        return facts + list(result.get("files", {}).items())
+        return facts
 
     def show_details(self, result: dict[str, Any]) -> None:
         pairs = zip(result["consensus"], result["weight_matrix"], strict=True)

@@ -1,4 +1,4 @@
-"""Report of programs: weights of features, and the values of variables that differ."""
+"""Report of programs: the values of variables that differ."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,21 +7,12 @@ import numpy as np
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.program.command import KIND, compare_values
 from latentstruct.viz.plots.features import shorten
-from latentstruct.viz.report.blocks import Block, Examples, TableBlock
+from latentstruct.viz.report.blocks import Examples, TableBlock
 
 if TYPE_CHECKING:
     from latentstruct.io.programs import ProgramRecord
 
-MOST_WEIGHTS = 30
 MOST_VARIABLES = 60
-
-
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the strongest weights."""
-    weights = model.estimator.coef_
-    order = np.argsort(-np.abs(weights), kind="stable")[:MOST_WEIGHTS]
-    rows = [[shorten(model.record.features[k]), f"{weights[k]:+.3g}"] for k in order.tolist()]
-    return [TableBlock("Strongest weights", ("feature", "weight"), rows)]
 
 
 def examples(model: Trained, records: "list[ProgramRecord]", source: str) -> Examples:

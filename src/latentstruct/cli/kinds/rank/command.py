@@ -1,13 +1,13 @@
 """Models that rank the documents of queries."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.io.text import extension, write_text
@@ -66,6 +66,9 @@ class RankKind(KindSpec):
         ("queries", "{n_examples}, {n_without_relevant} without a relevant document (these count 0)"),
         ("MAP", "{average_precision:.4f}"),
     )
+    described = ("record.k", "record.n_documents")
+    info_facts = (("k", "{k}"),)
+    weights_mean = "features with positive weights move a document up, those with negative weights down"
 
     def load(self, options: RankOptions, progress: Progress) -> Loaded:
         queries = io.read_queries(options.data)
@@ -116,12 +119,8 @@ class RankKind(KindSpec):
     def main_score(self, scores: dict[str, Any]) -> float:
         return float(scores["precision"][scores["k"]])
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        strongest = strongest_features(model.estimator.coef_, lambda j: f"feature {j + 1}", top)
-        return {"k": model.record.k, "n_documents": model.record.n_documents, "weights": strongest}
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        return [("k", str(result["k"]))] if "k" in result else []
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        return [f"feature {j}" for j in range(1, model.record.n_features + 1)]
 
 
 def check_lists(queries: "io.Queries", options: RankOptions, progress: Progress) -> None:

@@ -1,11 +1,10 @@
-"""Report of rankings: weights of features, and the first documents of queries."""
+"""Report of rankings: the first documents of queries."""
 
 from typing import Any
 
 import numpy as np
 
 from latentstruct import io
-from latentstruct.cli.blocks import strongest_bars
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.rank.command import KIND, compare_rankings, name_document
 from latentstruct.viz.plots.features import shorten
@@ -15,12 +14,6 @@ from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock,
 DOCUMENTS_SHOWN = 12
 """Rows of a table, unless k is more."""
 LONGEST_NAME = 60
-
-
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the strongest weights."""
-    meaning = "features with positive weights move a document up, those with negative weights down"
-    return [strongest_bars(lambda j: f"feature {j + 1}", model.estimator.coef_, meaning)]
 
 
 def examples(model: Trained, queries: "io.Queries", source: str) -> Examples:

@@ -8,7 +8,7 @@ from latentstruct import tasks
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import HeldOut, LabelOptions
@@ -97,6 +97,8 @@ class SegmentsKind(KindSpec):
     )
     headline = (("F1", "f1"), ("fully correct", "example_accuracy"))
     main = ("f1",)
+    described = ("estimator.task_.longest_", "record.n_spans")
+    info_facts = (("longest span", "{longest} tokens"),)
     tables = (
         ("transitions", "strongest transitions", ("from", "to", "weight")),
         ("weights", "strongest weights", ("feature", "label", "weight")),
@@ -162,15 +164,11 @@ class SegmentsKind(KindSpec):
         lengths, labels = length_weights(estimator).ravel(), estimator.task_.labels_.labels
         n = len(labels)
         return {
-            "longest": estimator.task_.longest_,
-            "n_spans": model.record.n_spans,
+            **super().describe(model, top),
             "transitions": strongest_transitions(estimator, top),
             "weights": strongest_weights(estimator, names.__getitem__, top),
             "lengths": strongest(lengths, top, lambda k: {"label": labels[k % n], "tokens": k // n + 1}),
         }
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        return [("longest span", f"{result['longest']} tokens")] if "longest" in result else []
 
 
 def length_weights(estimator: Any) -> Any:
