@@ -61,7 +61,7 @@ def test_every_application_has_a_tutorial():
     assert (
         not {name for name in datasets.__all__ if name.startswith("load_")}
         - {name for path in APPLICATIONS for _, name in imported(path)}
-        - {"load_adult", "load_optdigits", "load_msrc_animals", "load_uci_promoters"}
+        - {"load_adult", "load_letor_ohsumed", "load_optdigits", "load_msrc_animals", "load_uci_promoters"}
     )
 
 

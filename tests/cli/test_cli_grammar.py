@@ -32,6 +32,8 @@ DIFFERENT_HELP = {
     "unknown": "a mark in text, or a label of pixels",
     "exact": "of inference, or of a search",
     "max-entries": "replaces a limit of memory in infer",
+    "checkpoint": "of a training, or of trials",
+    "jobs": "threads, or processes",
     "negative": "sequences to learn from, or to judge by",
     "positive": "sequences to learn from, or to judge by",
     "task": "one of those that can be tried, or of inference",
@@ -46,6 +48,7 @@ DIFFERENT_FORM = {
     "loss": "choices of the kind",
     "task": "an argument of example and tasks, an option of infer",
     "output": "what is written",
+    "jobs": "one process is usual, as many threads as cores are",
     "exact": "the opposite of an estimate, or of a greedy search",
 }
 

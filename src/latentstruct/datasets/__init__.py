@@ -19,6 +19,7 @@ from latentstruct.datasets.samples import (
     SplitSamples,
     load_adult,
     load_letor_mq2008,
+    load_letor_ohsumed,
     load_optdigits,
     load_reuters,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "load_cess_esp",
     "load_conll2000",
     "load_letor_mq2008",
+    "load_letor_ohsumed",
     "load_litbank",
     "load_mammals",
     "load_mnist",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
-from latentstruct._native.chain_distributions import expected_atoms, expected_terms, sample_labelings
+from latentstruct._native.chain_distributions import covariances, expected_atoms, expected_terms, sample_labelings
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
@@ -260,7 +260,8 @@ class Chain(ItemLabels[ChainBatch]):
                 check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
         stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
         try:
-            return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
+            tokens = matrices[0] if len(matrices) == 1 else stack(matrices)
+            return check_matrix(tokens, "X"), offsets_from_lengths([shape[0] for shape in shapes])
         except (InputError, TypeError, ValueError):
             # Checked one by one, the sequence at fault is named.
             for k, x in enumerate(matrices):
@@ -553,6 +554,26 @@ class Chain(ItemLabels[ChainBatch]):
         Tokens without a known label are latent if the batch has labels; in a batch without labels all are outputs.
         """
         return split(self._pool_soft(batch, Query(w, mode, temperature), TOGETHER)[1].marginals, batch.offsets)
+
+    def expected_count(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, labels: Sequence[Any], weights: Vector
+    ) -> tuple[float, float, Vector]:
+        """Return Σ_i c_i times the expected number of tokens with other labels, Σ_i c_i T_i, and the first's gradient.
+
+        Labels of all tokens are summed over, known ones too.
+        """
+        chosen, transitions = self._select(batch, Query(w, "free")), self._transitions(w)
+        shape, n = chosen.scores.shape, len(self.labels_)
+        counted = np.ones(n)
+        counted[self.labels_.encode(list(labels))] = 0.0
+        unary, steps = np.zeros(shape), np.zeros((n, n))
+        problem = chosen.scores, chosen.offsets, transitions, temperature.output, LINEAR_DOMAIN_SPREAD, weights
+        covariances(*problem, np.tile(counted, (shape[0], 1)), np.zeros((n, n)), unary, steps)
+        every = Temperature(temperature.output, temperature.output)
+        marginals = pool(chosen._replace(truth=NO_LABELS), transitions, every, weights, TOGETHER).marginals
+        sums = ChainSums(np.empty(0), unary, steps)
+        total = float(weights @ np.diff(batch.offsets))
+        return float((marginals @ counted).sum()), total, self._pull_back(batch, chosen, sums)
 
     def pair_marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the probabilities of the labels of neighbors, a list of arrays (T − 1, S, S): (from, to)."""
