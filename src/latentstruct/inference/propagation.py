@@ -171,12 +171,8 @@ class Propagation:
 
         Parameters
         ----------
-        unary, tables : array-like
-            Potentials of the selected graphs, one graph after the other; finite or −inf.
-        temperature : Temperature
-            (ε_y, ε_h), both at least 0.
-        graphs : array-like of int, shape (k,)
-            The selected graphs.
+        unary, tables, temperature, graphs
+            As for `Elimination.run`.
         messages : array-like
             Messages of an earlier run over the same graphs to start from. If those of a graph are all 0, it has none.
         """

@@ -98,10 +98,7 @@ def _compare(
     """Compare trees by pairs."""
     true_trees, predicted_trees = listed(true, "true"), listed(predicted, "predicted")
     check_length(predicted_trees, len(true_trees), "predicted", "trees")
-    labels, unread = (
-        names_of(ignored_labels, "ignored_labels"),
-        names_of(ignored_tags, "ignored_tags"),
-    )
+    labels, unread = names_of(ignored_labels, "ignored_labels"), names_of(ignored_tags, "ignored_tags")
     found = []
     for i, (tree, guess) in enumerate(zip(true_trees, predicted_trees, strict=True)):
         check_tree(tree, f"true[{i}]")
