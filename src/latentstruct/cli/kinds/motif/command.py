@@ -289,6 +289,7 @@ class MotifKind(KindSpec):
         ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"),
     )
     headline = (("error", "error"),)
+    report_facts = (("AUC", "{auc:.4f}"), ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"))
     main = ("auc",)
     described = (
         *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
@@ -387,8 +388,11 @@ class MotifKind(KindSpec):
         say_warnings(warned)
         return found
 
-    def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
-        positive, negative = self.scored(model, [data.positive, data.negative])
+    def find(self, model: Trained, data: JudgedSequences) -> "list[ScoredSites]":
+        return self.scored(model, [data.positive, data.negative])
+
+    def compare(self, model: Trained, data: JudgedSequences, found: "list[ScoredSites]") -> dict[str, Any]:
+        positive, negative = found
         return {**compare_scores(positive.scores, negative.scores), **site_scores(positive.sites, data.known)}
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SITE_COLUMNS = ("sequence", "start", "end")
 ONE_SIDED = 0.95
-LEAST_SHUFFLED = 100
+LEAST_SHUFFLED = 50
 MOST_POOL = 20
 """Background sequences per positive one from which matched ones are chosen."""
 PARTS = ("positive", "negative", "background")
