@@ -1,6 +1,6 @@
 import json
 import os
-from unittest.mock import patch
+import pickle
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from error_fields import raises
+from latentstruct._native.windows import FeatureNames
 from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
-from latentstruct.features import windows
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import ColumnSentences
 
@@ -170,12 +170,10 @@ def test_pruning_and_unknown_features(sentences, options, count):
         return
     matrices = template.fit_transform(train)
     assert set(template.vocabulary_) == kept
-    for limit in (0, windows.FEW_TOKENS):
-        with patch.object(windows, "FEW_TOKENS", limit):
-            again, offsets = template.transform_flat(train)
-        for i, matrix in enumerate(matrices):
-            part = again[offsets[i] : offsets[i + 1]]
-            assert (part.toarray() == matrix.toarray()).all()
+    again, offsets = template.transform_flat(train)
+    for i, matrix in enumerate(matrices):
+        part = again[offsets[i] : offsets[i + 1]]
+        assert (part.toarray() == matrix.toarray()).all()
     for sentence, matrix in zip(new, template.transform(new), strict=True):
         expected = [slow_names(sentence, i, **options) & kept for i in range(len(sentence))]
         assert names_of(template, matrix) == expected
@@ -200,8 +198,31 @@ def test_state_round_trip(sentences, options):
     assert restored.vocabulary_ == template.vocabulary_
     assert restored.get_params() == template.get_params()
     assert restored.to_state() == state
+    template.transform(sentences)
+    assert pickle.loads(pickle.dumps(template)).to_state() == state
     for a, b in zip(template.transform(sentences), restored.transform(sentences), strict=True):
         assert (a.toarray() == b.toarray()).all()
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "columns", "offsets"),
+    [
+        ([[1, 0, 1]], ["a"], [["x"]], [0, 1]),
+        ([[0, -2, 1]], ["a"], [["x"]], [0, 1]),
+        ([[0, 1, 2]], ["a"], [["x"]], [0, 1]),
+        ([[0, 0, 0]], ["a"], [["x"]], [0, 1]),
+        ([[0, 0, 1]], [], [["x"]], [0, 1]),
+        ([[0, 0, 1]], ["a"], [["x"], []], [0, 1]),
+        ([[0, 0, 1]], ["a"], [["x"]], [0, 2]),
+        ([[0, 0, 1]], ["a"], [["x"]], [1, 1]),
+        ([[0, 0, 1]], ["a"], [["x"]], [0, 2, 1]),
+        ([[0, 0, 1]], ["a"], [["x"]], [0, -1, 1]),
+        ([[0, 0, 1]], ["a"], [], [0, 1]),
+    ],
+)
+def test_the_kernel_checks_its_arguments(groups, names, columns, offsets):
+    with pytest.raises(ValueError):
+        FeatureNames([]).count(np.array(groups), names, 0, [], columns, np.array(offsets), 1)
 
 
 @settings(deadline=None)

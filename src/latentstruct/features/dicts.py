@@ -12,7 +12,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import Constraint, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
-from latentstruct.persistence.saved_features import frequent_names, read_state, saved_names
+from latentstruct.persistence.saved_features import numbered, read_state, saved_names
 from latentstruct.tasks.inputs import is_finite_number
 
 __all__ = ["DictFeatures"]
@@ -93,7 +93,9 @@ class DictFeatures(Transformer):
             counts.update({name for name, _ in token})
         if not tokens:
             raise InputError("sentences", Description("no tokens"), "sentences with at least one token")
-        self.vocabulary_ = frequent_names(counts.items(), int(self.min_count), len(tokens))
+        least = int(self.min_count)
+        frequent = sorted((-count, name) for name, count in counts.items() if count >= least)
+        self.vocabulary_ = numbered([name for _, name in frequent], least, len(tokens))
         return self
 
     def transform(self, sentences: Iterable[Sequence[Any]]) -> "list[sparse.csr_array]":
