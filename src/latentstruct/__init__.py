@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features.boxes import BoxFeatures
+    from latentstruct.features.dicts import DictFeatures
     from latentstruct.features.pairs import pair_feature_names, pair_features
     from latentstruct.features.rotated_views import RotatedViews
     from latentstruct.features.windows import WindowFeatures
@@ -61,6 +62,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "estimators.regularization": ("RegularizationPath", "regularization_path"),
         "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
         "features.boxes": ("BoxFeatures",),
+        "features.dicts": ("DictFeatures",),
         "features.pairs": ("pair_feature_names", "pair_features"),
         "features.rotated_views": ("RotatedViews",),
         "features.windows": ("WindowFeatures",),

@@ -102,7 +102,7 @@ def test_training_without_the_unknown_tokens(half, whole, tmp_path):
     assert result["n_tokens"] == sum(label != "?" for one in labels for label in one)
     assert result["n_examples"] == sum(len("".join(one).replace("?", " ").split()) for one in labels)
     assert result["certified"]
-    assert "?" not in load(tmp_path / "model").task_.labels_.labels
+    assert "?" not in load(tmp_path / "model").model_.task_.labels_.labels
     assert "--labeled-only must be left out without --unknown" in fail(
         "train", "chain", half, "--labeled-only", "-o", tmp_path / "model"
     )

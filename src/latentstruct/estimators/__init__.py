@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from latentstruct.estimators.min_entropy import MinEntropySSVM
     from latentstruct.estimators.observed import CRF, StructuralSVM
     from latentstruct.estimators.perceptron import StructuredPerceptron
+    from latentstruct.estimators.pipeline import FeaturePipeline
     from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 
 __getattr__, __dir__, __all__ = lazy_names(
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "min_entropy": ("MinEntropySSVM",),
         "observed": ("CRF", "StructuralSVM"),
         "perceptron": ("StructuredPerceptron",),
+        "pipeline": ("FeaturePipeline",),
         "uncertain": ("IterativeLSVM", "ModLat"),
     },
 )

@@ -116,7 +116,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         The weights of the features, one row per class, or per class and state, without those of a constant feature;
         where examples are the rows of a matrix. The importances of `sklearn.feature_selection.RFE`.
     classes_ : ndarray of shape (S,)
-        The labels, where an output is one label per example.
+        The labels, where an output is one label per example, token or node, in the order of the columns of `marginals`.
     n_features_in_ : int
         Number of features, where X has rows of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -215,10 +215,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     @property
     def classes_(self) -> NDArray:
-        """The labels of a task with one label per example."""
-        if not (hasattr(self, "task_") and self.task_.tags.classifier):
+        """The labels of a task with one label per example, token or node."""
+        task = vars(self).get("task_")
+        if not isinstance(task, Classifier):
             raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
-        return cast(Classifier, self.task_).classes_
+        return task.classes_
 
     @property
     def feature_weights_(self) -> NDArray[np.float64]:
@@ -481,6 +482,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         self.validation_scores_ = []
 
     _warn = warn_about_training
+
+    def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what a model file needs in addition to weights: arrays, and plain values."""
+        return {}, {}
+
+    def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
 
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
