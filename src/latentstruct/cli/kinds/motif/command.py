@@ -319,12 +319,7 @@ class MotifKind(KindSpec):
         if isinstance(parts, MotifData):
             shown, longest = parts.judged(), max(map(len, X))
         record = MotifRecord(
-            consensus="",
-            background_weight=weight,
-            name=options.motif_name,
-            longest=longest,
-            enrichment=None,
-            **sizes,
+            consensus="", background_weight=weight, name=options.motif_name, longest=longest, enrichment=None, **sizes
         )
         search = self._module("search").MotifSearch(options, parts, weight, low)
         return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})

@@ -100,11 +100,7 @@ class SegmentsKind(KindSpec):
     main = ("f1",)
     described = ("estimator.task_.longest_", "record.n_spans")
     info_facts = (("longest span", "{longest} tokens"),)
-    tables = (
-        TRANSITIONS,
-        LABEL_WEIGHTS,
-        ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")),
-    )
+    tables = (TRANSITIONS, LABEL_WEIGHTS, ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")))
 
     def load(self, options: SegmentsOptions, progress: Progress) -> Loaded:
         data = read_sentences(options.data, labeled=True)
