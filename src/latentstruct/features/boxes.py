@@ -223,11 +223,11 @@ class BoxFeatures(Parametrized):
         Factor of 14 features of position, size and shape (see `box_geometry`); 0 omits them. Without them a model
         cannot learn that large boxes in the center are more likely, whatever they show. The larger the
         factor, the closer a model remains to the boxes of the initialization: use 0 if objects may be anywhere.
-    candidates : {"grid", "segments"}, default="grid"
-        Boxes in a grid, or around segments of similar color and groups of them (see `segment_boxes`).
     cache : path, optional
         A folder for features, created if needed. They are looked up by pixels, boxes and settings; damaged files are
         replaced. Nothing is ever deleted.
+    candidates : {"grid", "segments"}, default="grid"
+        Boxes in a grid, or around segments of similar color and groups of them (see `segment_boxes`).
 
     Notes
     -----
@@ -244,8 +244,8 @@ class BoxFeatures(Parametrized):
         window: int = 48,
         cell: int = 8,
         geometry: float = 0.5,
-        candidates: Literal["grid", "segments"] = "grid",
         cache: str | os.PathLike[str] | None = None,
+        candidates: Literal["grid", "segments"] = "grid",
     ) -> None:
         self.step = step
         self.sizes = sizes
@@ -254,8 +254,8 @@ class BoxFeatures(Parametrized):
         self.window = window
         self.cell = cell
         self.geometry = geometry
-        self.candidates = candidates
         self.cache = cache
+        self.candidates = candidates
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters; nothing is learned, and images and classes are not used."""
@@ -405,8 +405,8 @@ class BoxFeatures(Parametrized):
         """Return features with the settings returned by `to_state`; raise an InputError if it is that of others."""
         kept = read_state(_State, state)
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
-        shape = kept.limit, kept.window, kept.cell, kept.geometry, kept.candidates
-        found = cls(kept.step, sizes, aspects, *shape, cache)
+        numbers = kept.limit, kept.window, kept.cell, kept.geometry
+        found = cls(kept.step, sizes, aspects, *numbers, cache=cache, candidates=kept.candidates)
         found.check()
         return found
 
