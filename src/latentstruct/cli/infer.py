@@ -127,10 +127,7 @@ class InferOptions:
     evidence: str | None = option(None, "Observed variables and their states.", metavar="FILE")
     query: str | None = option(None, "MMAP: the variables to maximize over.", metavar="FILE")
     max_memory: float | None = option(
-        None,
-        "Gigabytes for exact inference.",
-        shown="a quarter of the free memory, at most 8",
-        min=0.0,
+        None, "Gigabytes for exact inference.", shown="a quarter of the free memory, at most 8", min=0.0
     )
     max_entries: int | None = option(
         None, "Limit exact inference by the entries of the largest table instead.", shown="no limit", min=1
@@ -146,7 +143,7 @@ class InferOptions:
         metavar="NAME",
     )
     bound_entries: int = option(2**10, "Largest table for bounds; larger ones are tighter and slower.", min=1)
-    max_seconds: float | None = option(None, "CPU time of toulbar2.", shown="no limit", min=0.0)
+    max_seconds: float | None = option(None, "CPU time of toulbar2 in seconds.", shown="no limit")
     natural: bool = option(False, "The tables hold natural logarithms.", sets="scale")
     log10: bool = option(False, "The tables hold logarithms to base 10.")
     output: str = output_file_option()
@@ -169,6 +166,8 @@ class InferOptions:
             raise InputError("wide", self.wide, "'bounds' or 'propagation' for other tasks than MAP")
         if self.max_seconds is not None and self.wide != "toulbar2":
             raise InputError("max_seconds", self.max_seconds, "left out unless `wide` is toulbar2")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise InputError("max_seconds", self.max_seconds, "a number above 0")
         check_one_stream(model=self.model, evidence=self.evidence, query=self.query)
         check_output(self.output, [name for name in (self.model, self.evidence, self.query) if name is not None])
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Facts = list[tuple[str, str]]
 DeclaredFacts = tuple[tuple[str, str], ...]
 """Names and format strings of facts, each of which is shown if its first field is known; see `format_facts`."""
+WeightTable = tuple[str, str, tuple[str, ...]]
+"""The key of weights in a description, with the title and the columns of their table."""
+TRANSITIONS: WeightTable = ("transitions", "strongest transitions", ("from", "to", "weight"))
+LABEL_WEIGHTS: WeightTable = ("weights", "strongest weights", ("feature", "label", "weight"))
 _EXAMPLE = re.compile(r"\b(?:[XY]|records)\[(\d+)\]")
 
 
@@ -134,6 +138,17 @@ def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str,
     print_table(title, (first, *names.values(), "true", "predicted"), rows)
 
 
+def show_weights(result: Mapping[str, Any], tables: Iterable[WeightTable]) -> None:
+    """Print the tables of weights that a description has."""
+    for key, title, columns in tables:
+        rows = [
+            [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
+            for one in result.get(key, ())
+        ]
+        if rows:
+            print_table(title, columns, rows, n_text=len(columns) - 1)
+
+
 def value_at(scores: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path such as "pairs.f1", None if there is none."""
     value: Any = scores
@@ -181,10 +196,12 @@ class KindSpec(ABC):
         What positive and negative weights mean, for a report of weights with one name each (`weight_names`).
     headline : tuple of (str, str)
         Names and paths of the scores to print after a training, as percentages; those that are None are left out.
+    report_facts : tuple of (str, str)
+        Names and format strings of further scores that reports show.
     main : tuple of str
         Paths of the score that early stopping maximizes: the first that there is.
     tables : tuple of (str, str, tuple of str)
-        Keys of `describe` with the titles and columns of their tables.
+        The tables of weights in what `describe` returns.
     per_example : tuple of str
         Fields with one item per example, if `read` returns a dataclass.
     expected_stops : tuple of str
@@ -222,10 +239,9 @@ class KindSpec(ABC):
     info_facts: ClassVar[DeclaredFacts] = ()
     weights_mean: ClassVar[str] = ""
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
+    report_facts: ClassVar[DeclaredFacts] = ()
     main: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-        ("weights", "strongest weights", ("feature", "weight")),
-    )
+    tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
     per_example: ClassVar[tuple[str, ...]] = ()
     expected_stops: ClassVar[tuple[str, ...]] = ()
     misses_labels: ClassVar[bool] = False
@@ -307,8 +323,16 @@ class KindSpec(ABC):
         """Read labeled data, with the features and labels of a model."""
 
     @abstractmethod
+    def find(self, model: Trained, data: Any) -> Any:
+        """Return predictions for what `read` returned, in any form that `compare` and the report take."""
+
+    @abstractmethod
+    def compare(self, model: Trained, data: Any, found: Any) -> dict[str, Any]:
+        """Return the quality of predictions."""
+
     def score(self, model: Trained, data: Any) -> dict[str, Any]:
         """Return the quality of predictions for what `read` returned."""
+        return self.compare(model, data, self.find(model, data))
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the quality of predictions for labeled data."""
@@ -413,13 +437,7 @@ class KindSpec(ABC):
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the tables of a description."""
-        for key, title, columns in self.tables:
-            rows = [
-                [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
-                for one in result[key]
-            ]
-            if rows:
-                print_table(title, columns, rows, n_text=len(columns) - 1)
+        show_weights(result, self.tables)
 
     def _module(self, name: str) -> Any:
         return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")
@@ -439,8 +457,12 @@ class KindSpec(ABC):
 
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
         """Return predictions for what `read` returned, to be shown; `source` describes the data."""
-        examples: Examples = self._module("report").examples(model, data, source)
-        return examples
+        with self.naming(source):
+            found = self.find(model, data)
+        scores = self.compare(model, data, found)
+        shown: Examples = self._module("report").examples(model, data, found)
+        facts = [*self.summarize(scores), *format_facts(self.report_facts, scores)]
+        return replace(shown, source=source, scores=facts)
 
     def example(self, seed: int = 0, missing: float = 0.0) -> bytes:
         """Return the file of a small data set; `missing` is the share of labels to leave out."""

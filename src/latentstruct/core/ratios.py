@@ -98,7 +98,8 @@ class RatioOracle(BaseOracle):
     def total(self, w: Vector) -> Plane:
         """Return the tangent of side and term at w."""
         found, ratio, side = self.side.total(w), self.ratio, self.side
-        task: Any = side.task
+        task = side.task
+        assert isinstance(task, CountedLabels)
         count, n_tokens, gradient = task.expected_count(side.batch, w, side.temperature, [ratio.outside], side.weights)
         if not n_tokens:
             return found

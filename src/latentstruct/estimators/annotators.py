@@ -348,13 +348,14 @@ class AnnotatorCRF(HiddenCRF):
             Initial weights.
         """
         check_parameters(self)
-        if not isinstance(self.task, Chain):
-            raise InputError("task", self.task, "a Chain, whose tokens have votes")
-        found = read_votes(y, self.task.labels)
+        own = self.task
+        if not isinstance(own, Chain):
+            raise InputError("task", own, "a Chain, whose tokens have votes")
+        found = read_votes(y, own.labels)
         check_length(found.offsets[1:], len(X), "y", "sequences with votes")
         start = DawidSkene(smoothing=self.smoothing)
         start._fit(found)
-        self.confusions_, pseudo, own = start.confusions_, found.prior(self.smoothing), self.task
+        self.confusions_, pseudo = start.confusions_, found.prior(self.smoothing)
         weights = self._token_weights(found, sample_weight)
         self.em_objectives_: list[float] = []
         try:
@@ -419,10 +420,14 @@ class AnnotatorCRF(HiddenCRF):
         marginals: list[Table] = self.task_.marginals(batch, self.coef_, self._soft_temperature(), "clamped")
         return marginals
 
+    def _labels(self) -> LabelSet:
+        chain = self.task_
+        assert isinstance(chain, Chain)
+        return chain.labels_
+
     def _read_again(self, X: Any, votes: Any) -> tuple[Votes, Table]:
         check_is_fitted(self, "confusions_")
-        task: Any = self.task_
-        found = read_votes(votes, task.labels_, len(self.confusions_))
+        found = read_votes(votes, self._labels(), len(self.confusions_))
         check_length(found.offsets[1:], len(X), "votes", "sequences with votes")
         return found, found.evidence(self.confusions_)
 
@@ -440,8 +445,7 @@ class AnnotatorCRF(HiddenCRF):
 
     def restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Take over what `saved_parts` returned; raise InputError unless it fits the weights."""
-        confusions, task = np.asarray(arrays["confusions"]), self.task_
-        n = len(task.labels_)  # type: ignore[attr-defined]
+        confusions, n = np.asarray(arrays["confusions"]), len(self._labels())
         valid = confusions.dtype == np.float64 and confusions.ndim == 3 and confusions.shape[1:] == (n, n)
         if not valid or not (confusions > 0).all() or not np.allclose(confusions.sum(axis=2), 1.0):
             raise InputError("confusions", Description("other arrays"), f"probabilities of {n} labels per annotator")

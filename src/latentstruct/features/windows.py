@@ -160,19 +160,9 @@ class WindowFeatures(Transformer):
         return _split_rows(*self.transform_flat(sentences))
 
     def transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
-        """Return the features of the tokens of all sentences in one matrix.
+        """Return the features of the tokens of all sentences in one matrix, and the row where each sentence begins.
 
-        Parameters
-        ----------
-        sentences : iterable of sequences of tokens
-            The sentences.
-
-        Returns
-        -------
-        X : csr_array of shape (n_tokens, n_features)
-            The features of all tokens.
-        offsets : array of shape (n_sentences + 1,)
-            Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
+        Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
         """
         check_is_fitted(self, "vocabulary_")
         check_parameters(self)
@@ -192,37 +182,11 @@ class WindowFeatures(Transformer):
         return matrix, offsets
 
     def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
-        """Learn the features of the sentences and return them.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of tokens
-            The sentences.
-        y : object
-            Not used.
-
-        Returns
-        -------
-        list of csr_array of shape (n_tokens, n_features)
-            The features of the tokens of each sentence.
-        """
+        """Learn the features of the sentences and return them; see `fit` and `transform`."""
         return _split_rows(*self.fit_transform_flat(sentences))
 
     def fit_transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
-        """Learn the features of the sentences and return them in one matrix.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of tokens
-            The sentences.
-
-        Returns
-        -------
-        X : csr_array of shape (n_tokens, n_features)
-            The features of all tokens.
-        offsets : array of shape (n_sentences + 1,)
-            Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
-        """
+        """Learn the features of the sentences and return them in one matrix; see `fit` and `transform_flat`."""
         given = list(sentences)
         return self.fit(given).transform_flat(given)
 

@@ -37,6 +37,8 @@ class Ascent(DualPoint):
     average: Weights = field(init=False)
     warm: bool = False
     """Whether it starts from given weights."""
+    last: bool = False
+    """Whether it continues to the end, even if it is slow."""
 
 
 @dataclass(eq=False, repr=False)
@@ -114,7 +116,7 @@ class BlockAscent(BaseSolver):
         monitor.closing = None
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
-            point.warm = state is None and bool(w.any())
+            point.warm, point.last = state is None and bool(w.any()), gives_up is None
         if not (monitor.resumed or point.warm):
             if state is not None and self.settle:
                 self._settle(point)
@@ -128,7 +130,7 @@ class BlockAscent(BaseSolver):
                     point.ascend(rows, steps=self.steps)
             if state is not None and monitor.is_small():
                 monitor.close_iteration()
-        while not monitor.reason and not (gives_up is not None and gives_up(point)):
+        while not monitor.reason and (point.last or gives_up is None or not gives_up(point)):
             point.store.tick()
             iterations, share = len(monitor.history) + 1, AVERAGE
             if point.warm:

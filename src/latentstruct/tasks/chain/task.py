@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
-from latentstruct._native.chain_distributions import best_labelings, covariances, sample_labelings
+from latentstruct._native.chain_distributions import covariances, expected_atoms, expected_terms, sample_labelings
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
@@ -367,7 +367,7 @@ class Chain(ItemLabels[ChainBatch]):
         per_token = n * (1 + (self.bias_at_ >= 0))
         atoms = empty_atoms(per_token * len(sums.marginals) + (n * n + 2 * n) * n_rows)
         pointers, tokens = np.empty(n_rows + 1, dtype=np.int64), batch.offsets[chosen.rows]
-        kernels.expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
+        expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def _pull_back(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Vector:
@@ -412,7 +412,7 @@ class Chain(ItemLabels[ChainBatch]):
         if len(terms):
             # Labels that are not allowed have no mass.
             finite = np.where(np.isfinite(terms), terms, 0.0)
-            kernels.expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
+            expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
         return losses
 
     def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
@@ -519,7 +519,7 @@ class Chain(ItemLabels[ChainBatch]):
         """Return the k best labelings of each sequence, the best first; fewer if there are not as many."""
         chosen = self._select(batch, Query(w, "free"))
         labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
-        best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
+        kernels.best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
         rows = [self._labelings(batch, row) for row in labels]
         return [
             [

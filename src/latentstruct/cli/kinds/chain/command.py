@@ -10,7 +10,7 @@ from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import KindSpec, Loaded, Trained, print_ratios
+from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.annotations import (
     AnnotationOptions,
     check_ratio,
@@ -150,10 +150,7 @@ class ChainKind(KindSpec):
     predict_flags = frozenset({"confidence", "topk"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
-    tables = (
-        ("transitions", "strongest transitions", ("from", "to", "weight")),
-        ("weights", "strongest weights", ("feature", "label", "weight")),
-    )
+    tables = (TRANSITIONS, LABEL_WEIGHTS)
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
         options.chosen_columns()
@@ -305,9 +302,11 @@ class ChainKind(KindSpec):
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
         return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
-    def score(self, model: Trained, data: LabeledChains) -> dict[str, Any]:
-        guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
-        return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
+    def find(self, model: Trained, data: LabeledChains) -> list[list[str]]:
+        return [labels.tolist() for labels in model.estimator.predict(data.X)]
+
+    def compare(self, model: Trained, data: LabeledChains, found: list[list[str]]) -> dict[str, Any]:
+        return compare_chains(model.estimator, data.Y, found, model.record.unknown)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")

@@ -124,13 +124,15 @@ class ClusterKind(ClusteringKind):
     def read(self, model: Trained, held_out: HeldOut) -> "io.ItemGroups":
         return read_labeled(held_out.data or "", model.record.feature_names)
 
-    def score(self, model: Trained, data: "io.ItemGroups") -> dict[str, Any]:
-        found = model.estimator.predict(describe_pairs(data, model.record.relations))
+    def find(self, model: Trained, data: "io.ItemGroups") -> Any:
+        return model.estimator.predict(describe_pairs(data, model.record.relations))
+
+    def compare(self, model: Trained, data: "io.ItemGroups", found: Any) -> dict[str, Any]:
         return compare_clusters(data.clusters or [], found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         groups = read_named(data, model.record.feature_names)
-        io.write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
+        io.write_groups(output, groups, self.find(model, groups))
 
     def weight_names(self, model: Trained) -> list[str]:
         return pair_names(model.record)

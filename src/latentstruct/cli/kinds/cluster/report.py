@@ -1,6 +1,7 @@
 """Report of clusters of items; its blocks also show clusters of mentions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct import io
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.cluster.command import KIND, compare_clusters, describe_pairs
+from latentstruct.cli.kinds.cluster.command import describe_pairs
 from latentstruct.metrics.clusters import number_clusters
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.forests import HEIGHT_OF_ITEM, called_clusters, lettered_clusters, plot_forest
@@ -18,10 +19,9 @@ WHAT = "items"
 FEATURES_SHOWN = 3
 
 
-def examples(model: Trained, groups: "io.ItemGroups", source: str) -> Examples:
+def examples(model: Trained, groups: "io.ItemGroups", found: Any) -> Examples:
     """Return predicted clusters of groups, with the forests of links where the model has them."""
     assert groups.clusters is not None
-    X = describe_pairs(groups, model.record.relations)
 
     def names(i: int) -> list[str]:
         return [
@@ -30,15 +30,14 @@ def examples(model: Trained, groups: "io.ItemGroups", source: str) -> Examples:
             for row, values in zip(groups.rows[i].tolist(), groups.items[i].tolist(), strict=True)
         ]
 
-    found, losses, loss_name = predict_clusterings(model.estimator, X, groups.clusters, names)
+    X = partial(describe_pairs, groups, model.record.relations)
+    parts, losses, loss_name = clusterings(model.estimator, X, groups.clusters, found, names)
     return Examples(
-        source,
         [shorten(f"group {name}" if name else "all items", 60) for name in groups.names],
         losses,
         loss_name,
-        [describe(one, WHAT) for one in found],
-        lambda i: draw(found[i], WHAT),
-        KIND.summarize(compare_clusters(groups.clusters, [one.found for one in found])),
+        [describe(one, WHAT) for one in parts],
+        lambda i: draw(parts[i], WHAT),
     )
 
 
@@ -83,13 +82,16 @@ class Clustering(NamedTuple):
         return wrong
 
 
-def predict_clusterings(
-    estimator: Any, X: Sequence[Any], truth: Sequence[Any], names: Callable[[int], Sequence[str]]
+def clusterings(
+    estimator: Any,
+    inputs: Callable[[], Sequence[Any]],
+    truth: Sequence[Any],
+    found: Any,
+    names: Callable[[int], Sequence[str]],
 ) -> tuple[list[Clustering], NDArray[np.float64], str]:
-    """Return predicted clusters with their losses, and the name of the loss."""
+    """Return predicted clusters with their losses, and the name of the loss; forests need the inputs of the task."""
     latent = bool(estimator.task_.latent)
-    found = estimator.predict(X)
-    forests = estimator.predict_latent(X) if latent else [None] * len(found)
+    forests = estimator.predict_latent(inputs()) if latent else [None] * len(found)
     parts = [
         Clustering(names(i), np.asarray(found[i]), number_clusters(truth[i], "the truth"), forests[i])
         for i in range(len(found))

@@ -95,8 +95,10 @@ class CoreferenceKind(ClusteringKind):
     def read(self, model: Trained, held_out: HeldOut) -> "list[mentions.Document]":
         return read_documents(held_out.data or "")
 
-    def score(self, model: Trained, data: "list[mentions.Document]") -> dict[str, Any]:
-        found = model.estimator.predict(model.features.transform(data))
+    def find(self, model: Trained, data: "list[mentions.Document]") -> Any:
+        return model.estimator.predict(model.features.transform(data))
+
+    def compare(self, model: Trained, data: "list[mentions.Document]", found: Any) -> dict[str, Any]:
         truth = [document.clusters for document in data]
         scores = compare_clusters(truth, found)
         baselines = {name: compare_clusters(truth, clusters) for name, clusters in _baselines(data).items()}
@@ -116,7 +118,7 @@ class CoreferenceKind(ClusteringKind):
     def predict(self, model: Trained, data: str, output: str) -> None:
         documents = io.read_coreference(data)
         marked = [document for document in documents if len(document.mentions)]
-        predicted = iter(model.estimator.predict(model.features.transform(marked)) if marked else [])
+        predicted = iter(self.find(model, marked) if marked else [])
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
         io.write_coreference(output, documents, clusters)
 

@@ -1,9 +1,10 @@
 """Report of coreference: texts with the forests of links."""
 
+from functools import partial
+from typing import Any
+
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.cluster import report as clusters
-from latentstruct.cli.kinds.cluster.command import compare_clusters
-from latentstruct.cli.kinds.coreference.command import KIND
 from latentstruct.cli.lazy import mentions
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.forests import called_clusters, lettered_clusters
@@ -14,28 +15,25 @@ MOST_WORDS = 250
 """Number of words of a text that are shown."""
 
 
-def examples(model: Trained, documents: "list[mentions.Document]", source: str) -> Examples:
+def examples(model: Trained, documents: "list[mentions.Document]", found: Any) -> Examples:
     """Return predicted clusters of documents with their forests."""
     truth = [document.clusters for document in documents]
-    X = model.features.transform(documents)
 
     def names(i: int) -> list[str]:
         return [" ".join(documents[i].words(mention)) for mention in documents[i].mentions]
 
-    found, losses, loss_name = clusters.predict_clusterings(model.estimator, X, truth, names)
+    X = partial(model.features.transform, documents)
+    parts, losses, loss_name = clusters.clusterings(model.estimator, X, truth, found, names)
 
     def draw(i: int) -> list[Block]:
-        return [*clusters.draw(found[i], WHAT), show_text(documents[i], found[i])]
+        return [*clusters.draw(parts[i], WHAT), show_text(documents[i], parts[i])]
 
-    scores = compare_clusters(truth, [one.found for one in found])
     return Examples(
-        source,
         [shorten(_name(document), 60) for document in documents],
         losses,
         loss_name,
-        [clusters.describe(one, WHAT) for one in found],
+        [clusters.describe(one, WHAT) for one in parts],
         draw,
-        KIND.summarize(scores),
     )
 
 

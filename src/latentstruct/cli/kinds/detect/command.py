@@ -26,6 +26,7 @@ from latentstruct.progress.eta import describe_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.detect.files import Photographs
+    from latentstruct.cli.kinds.detect.findings import Judged
 
 PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
 MIDDLE = 0.75
@@ -200,10 +201,15 @@ class DetectKind(KindSpec):
         data.check_known(model.labels, held_out.allow_unknown)
         return data
 
-    def score(self, model: Trained, data: "Photographs") -> dict[str, Any]:
+    def find(self, model: Trained, data: "Photographs") -> "Judged":
         from latentstruct.cli.kinds.detect.findings import judge
 
         return judge(model, data)
+
+    def compare(self, model: Trained, data: "Photographs", found: "Judged") -> dict[str, Any]:
+        from latentstruct.cli.kinds.detect.findings import score_findings
+
+        return score_findings(data, found)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         from latentstruct.cli.kinds.detect.findings import judge_with_pictures

@@ -65,10 +65,7 @@ class DiverseKind(KindSpec):
         ("recall", "{recall:%} of the subtopics, each counted once"),
     )
     headline = (("loss", "loss"), ("random loss", "random_loss"))
-    described = (
-        *(f"estimator.task_.{name}" for name in ("k", "levels", "titles", "exact")),
-        "record.n_documents",
-    )
+    described = (*(f"estimator.task_.{name}" for name in ("k", "levels", "titles", "exact")), "record.n_documents")
     info_facts = (("k", "{k}"), ("levels", "{levels:g}{titles: and titles|}"))
 
     def load(self, options: DiverseOptions, progress: Progress) -> Loaded:
@@ -83,12 +80,15 @@ class DiverseKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "list[io.DiversityQuery]":
         return read_labeled(held_out.data or "", model.estimator.task.k)
 
-    def score(self, model: Trained, data: "list[io.DiversityQuery]") -> dict[str, Any]:
-        return compare_choices(model.estimator, data, model.estimator.predict(candidates(data)))
+    def find(self, model: Trained, data: "list[io.DiversityQuery]") -> Any:
+        return model.estimator.predict(candidates(data))
+
+    def compare(self, model: Trained, data: "list[io.DiversityQuery]", found: Any) -> dict[str, Any]:
+        return compare_choices(model.estimator, data, found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         queries = read_queries(data, model.estimator.task_.k)
-        io.write_choices(output, queries, model.estimator.predict(candidates(queries)))
+        io.write_choices(output, queries, self.find(model, queries))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         choices = {"this model": "loss", "random": "random_loss", "most words": "unweighted_loss", "best": "best_loss"}

@@ -180,9 +180,11 @@ class GraphKind(KindSpec):
             model.features.transform(records)
         return records
 
-    def score(self, model: Trained, data: "list[io.GraphRecord]") -> dict[str, Any]:
-        predicted = model.estimator.predict(model.features.transform(data))
-        return compare_graphs(data, [labels.tolist() for labels in predicted])
+    def find(self, model: Trained, data: "list[io.GraphRecord]") -> list[list[Any]]:
+        return [labels.tolist() for labels in model.estimator.predict(model.features.transform(data))]
+
+    def compare(self, model: Trained, data: "list[io.GraphRecord]", found: list[list[Any]]) -> dict[str, Any]:
+        return compare_graphs(data, found)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         with self.naming(held_out.data or ""):

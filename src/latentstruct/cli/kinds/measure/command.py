@@ -197,8 +197,14 @@ class MeasureKind(KindSpec):
                 raise FormatError(f"{name}, sample {number}", label, f"the label {positive} or {negative}")
         return samples.X, np.array([label == positive for label in labels])
 
-    def score(self, model: Trained, data: tuple[Any, Any]) -> dict[str, Any]:
-        return score_of_values(model, data[1], positive_scores(model.estimator, data[0]))
+    def find(self, model: Trained, data: tuple[Any, Any]) -> Any:
+        return positive_scores(model.estimator, data[0])
+
+    def compare(self, model: Trained, data: tuple[Any, Any], found: Any) -> dict[str, Any]:
+        task, truth = model.estimator.task_, data[1]
+        k = task.k if task.k is not None and task.k <= len(truth) else None
+        scores = metrics.measure_scores(truth, found, beta=task.beta, k=k)
+        return {"n_examples": scores.pop("n_examples"), **self._named(model), **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         X = read_samples(data, model.record, model.features, labeled=False).X
@@ -285,14 +291,6 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
         return Classes(chosen[0], next(one for one in known if one != chosen[0]), False, y, truth)
     text = label_text(chosen[0])
     return Classes(text, f"not {text}", True, np.where(truth, text, f"not {text}"), truth)
-
-
-def score_of_values(model: Trained, truth: Any, values: Any) -> dict[str, Any]:
-    """Return all measures of scores, which are above 0 for positive samples, and the one trained for."""
-    task = model.estimator.task_
-    k = task.k if task.k is not None and task.k <= len(truth) else None
-    scores = metrics.measure_scores(truth, values, beta=task.beta, k=k)
-    return {"n_examples": scores.pop("n_examples"), **KIND._named(model), **scores}
 
 
 def name_measure(name: str, beta: float) -> str:

@@ -276,6 +276,7 @@ class MotifKind(KindSpec):
         ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"),
     )
     headline = (("error", "error"),)
+    report_facts = (("AUC", "{auc:.4f}"), ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"))
     main = ("auc",)
     described = (
         *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
@@ -318,12 +319,7 @@ class MotifKind(KindSpec):
         if isinstance(parts, MotifData):
             shown, longest = parts.judged(), max(map(len, X))
         record = MotifRecord(
-            consensus="",
-            background_weight=weight,
-            name=options.motif_name,
-            longest=longest,
-            enrichment=None,
-            **sizes,
+            consensus="", background_weight=weight, name=options.motif_name, longest=longest, enrichment=None, **sizes
         )
         search = self._module("search").MotifSearch(options, parts, weight, low)
         return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
@@ -367,13 +363,14 @@ class MotifKind(KindSpec):
         kept = [i in wanted for i in range(split + len(data.negative))]
         return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
-    def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
+    def find(self, model: Trained, data: JudgedSequences) -> list[Any]:
+        return [model.estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
+
+    def compare(self, model: Trained, data: JudgedSequences, found: list[Any]) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites
 
-        estimator = model.estimator
-        scores = [estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
-        found = [] if data.known is None else find_sites(estimator, data.positive)
-        return {**compare_scores(*scores), **site_scores(found, data.known)}
+        sites = [] if data.known is None else find_sites(model.estimator, data.positive)
+        return {**compare_scores(*found), **site_scores(sites, data.known)}
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites

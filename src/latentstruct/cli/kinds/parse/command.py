@@ -141,8 +141,12 @@ class ParseKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "list[trees_of.Tree]":
         return read_trees(held_out.data or "", model.record)
 
-    def score(self, model: Trained, data: "list[trees_of.Tree]") -> dict[str, Any]:
-        return compare_trees(data, parse(model.estimator, model.record.sentences(data)), model.record)
+    def find(self, model: Trained, data: "list[trees_of.Tree]") -> "list[trees_of.Tree]":
+        return parse(model.estimator, model.record.sentences(data))
+
+    def compare(self, model: Trained, data: "list[trees_of.Tree]", found: "list[trees_of.Tree]") -> dict[str, Any]:
+        scores = asdict(metrics.parse_scores(data, found, ignored_tags=model.record.punctuation))
+        return {"n_examples": scores.pop("n_sentences"), **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         from latentstruct.io.brackets import keep_sentences, read_sentences, write_trees
@@ -192,14 +196,6 @@ def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[trees_of.Tree
     """Return the predicted trees; warnings, such as of long sentences, are printed before."""
     with printed_warnings(lambda text: say_warnings([text])):
         return estimator.predict(sentences)
-
-
-def compare_trees(
-    trees: "list[trees_of.Tree]", predicted: "list[trees_of.Tree]", record: ParseRecord
-) -> dict[str, Any]:
-    """Return the scores of EVALB."""
-    scores = asdict(metrics.parse_scores(trees, predicted, ignored_tags=record.punctuation))
-    return {"n_examples": scores.pop("n_sentences"), **scores}
 
 
 def name_weight(task: Any, k: int) -> str:

@@ -1,13 +1,14 @@
 """Models of outputs that linear constraints describe."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
+from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
@@ -102,11 +103,10 @@ class ProgramKind(KindSpec):
 
         return read_programs(held_out.data or "")
 
-    def score(self, model: Trained, data: "list[ProgramRecord]") -> dict[str, Any]:
-        return compare_values(data, self.find(model, data))
+    def compare(self, model: Trained, data: "list[ProgramRecord]", found: list[Any]) -> dict[str, Any]:
+        return compare_values(data, found)
 
     def find(self, model: Trained, data: "list[ProgramRecord]") -> list[Any]:
-        """Return the predicted values of all variables."""
         found: list[Any] = model.estimator.predict(inputs(data, model.record.features))
         return found
 
@@ -145,11 +145,7 @@ def compare_values(records: "list[ProgramRecord]", predicted: list[Any]) -> dict
         "example_accuracy": n_whole / len(records),
         "n_known": n_known,
         "accuracy": n_right / n_known,
-        "n_true": n_true,
-        "n_predicted": n_predicted,
-        "precision": n_found / max(n_predicted, 1),
-        "recall": n_found / max(n_true, 1),
-        "f1": 2 * n_found / max(n_true + n_predicted, 1),
+        **asdict(FoundScore.of_counts(n_true, n_predicted, n_found)),
     }
 
 

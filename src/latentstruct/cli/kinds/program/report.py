@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.program.command import KIND, compare_values
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Examples, TableBlock
 
@@ -15,23 +14,20 @@ if TYPE_CHECKING:
 MOST_VARIABLES = 60
 
 
-def examples(model: Trained, records: "list[ProgramRecord]", source: str) -> Examples:
+def examples(model: Trained, records: "list[ProgramRecord]", found: list[Any]) -> Examples:
     """Return predicted values, with the share of known ones that are wrong."""
-    found = [values.tolist() for values in KIND.find(model, records)]
+    found = [values.tolist() for values in found]
     wrong, known = [], []
     for record, values in zip(records, found, strict=True):
         pairs = list(zip((one.value for one in record.variables.values()), values, strict=True))
         known.append(sum(truth is not None for truth, _ in pairs))
         wrong.append(sum(truth not in (None, y) for truth, y in pairs))
-    scores = compare_values(records, [np.array(values) for values in found])
     return Examples(
-        source,
         [f"program {i}" for i in range(1, len(records) + 1)],
         np.array(wrong) / np.maximum(known, 1),
         "share of wrong values",
         [f"{bad} of {size} known values are wrong" for bad, size in zip(wrong, known, strict=True)],
         lambda i: [_values(records[i], found[i])],
-        KIND.summarize(scores),
     )
 
 

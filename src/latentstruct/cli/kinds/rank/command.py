@@ -90,12 +90,17 @@ class RankKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "io.Queries":
         return io.read_queries(held_out.data or "", n_features=model.record.n_features)
 
-    def score(self, model: Trained, data: "io.Queries") -> dict[str, Any]:
-        return compare_rankings(data, model.estimator.decision_function(data.X), model.record.k)
+    def find(self, model: Trained, data: "io.Queries") -> Any:
+        return model.estimator.decision_function(data.X)
+
+    def compare(self, model: Trained, data: "io.Queries", found: Any) -> dict[str, Any]:
+        k = model.record.k
+        scores = asdict(metrics.ranking_scores(data.Y, found, sorted({*CUTS, k})))
+        return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         queries = self.read(model, HeldOut(data))
-        scores = model.estimator.decision_function(queries.X)
+        scores = self.find(model, queries)
         if extension(output) != ".tsv":
             io.write_scores(output, scores)
             return
@@ -131,12 +136,6 @@ def check_lists(queries: "io.Queries", options: RankOptions, progress: Progress)
         raise InputError("k", k, f"less than {longest}, the largest number of documents per query in {options.data}")
     if n_short:
         progress.say(f"{n_short} of {len(lengths)} queries have at most {k} documents and do not contribute")
-
-
-def compare_rankings(queries: "io.Queries", found: Any, k: int) -> dict[str, Any]:
-    """Return precision, NDCG and average precision of scores."""
-    scores = asdict(metrics.ranking_scores(queries.Y, found, sorted({*CUTS, k})))
-    return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
 
 def name_document(comment: str) -> str:

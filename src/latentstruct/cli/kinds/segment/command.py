@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from latentstruct import tasks
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import LABEL_WEIGHTS, Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import image_files, patches
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.core.lazy import np
@@ -16,7 +16,7 @@ from latentstruct.io.text import write_text
 from latentstruct.progress.display import Progress, print_table, show_share
 
 if TYPE_CHECKING:
-    from latentstruct.cli.kinds.segment.files import LabeledImages
+    from latentstruct.cli.kinds.segment.files import Judged, LabeledImages
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
 STALLED = "stalled"
@@ -123,7 +123,7 @@ class SegmentKind(KindSpec):
     )
     headline = (("accuracy", "accuracy"), ("mean overlap", "mean_iou"))
     main = ("accuracy",)
-    tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
+    tables = (LABEL_WEIGHTS,)
     expected_stops = (STALLED,)
     described = ("features.patch", "features.step", "record.n_patches", "record.names")
     info_facts = (
@@ -181,10 +181,13 @@ class SegmentKind(KindSpec):
         names = list(data.images)
         return replace(data, chosen=[names[i] for i in rows])
 
-    def score(self, model: Trained, data: "LabeledImages") -> dict[str, Any]:
-        from latentstruct.cli.kinds.segment.files import score_segments
+    def find(self, model: Trained, data: "LabeledImages") -> "Judged":
+        from latentstruct.cli.kinds.segment.files import judge
 
-        return score_segments(model, data)
+        return judge(model, data)
+
+    def compare(self, model: Trained, data: "LabeledImages", found: "Judged") -> dict[str, Any]:
+        return found.scores
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         from PIL import Image
