@@ -31,6 +31,7 @@ SUITES = (
     "own_tasks",
     "programs",
     "startup",
+    "serving",
     "cold",
     "threads",
     "peers",

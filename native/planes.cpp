@@ -788,22 +788,5 @@ double append_planes(Store store, Indices examples, Atoms atoms, Indices pointer
 
 } // namespace
 
-NB_MODULE(planes, m) {
-  m.attr("PLAIN") = int(PLAIN);
-  m.attr("AWAY") = int(AWAY);
-  m.attr("PAIRWISE") = int(PAIRWISE);
-  m.attr("SMO") = int(SMO);
-  bind(m, "planes_dot", planes_dot);
-  bind(m, "planes_add", planes_add);
-  bind(m, "combine", combine);
-  bind(m, "mean_heights", mean_heights);
-  bind(m, "add_highest", add_highest);
-  bind(m, "ascend", ascend);
-  bind(m, "extrapolate", extrapolate);
-  bind(m, "complete", complete);
-  bind(m, "drop_planes", drop_planes);
-  bind(m, "merge_lightest", merge_lightest);
-  bind(m, "move_matrices", move_matrices);
-  bind(m, "compact", compact);
-  bind(m, "append_planes", append_planes);
-}
+LATENTSTRUCT_MODULE(planes, PLAIN, AWAY, PAIRWISE, SMO, planes_dot, planes_add, combine, mean_heights, add_highest, ascend,
+                    extrapolate, complete, drop_planes, merge_lightest, move_matrices, compact, append_planes)

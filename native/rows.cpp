@@ -73,9 +73,4 @@ auto compress_matrix(In<double, 2> matrix) {
 
 } // namespace
 
-NB_MODULE(rows, m) {
-  bind(m, "compress_matrix", compress_matrix);
-  bind(m, "rows_times_weights", rows_times_weights);
-  bind(m, "add_rows_transposed", add_rows_transposed);
-  bind(m, "rows_dot", rows_dot);
-}
+LATENTSTRUCT_MODULE(rows, compress_matrix, rows_times_weights, add_rows_transposed, rows_dot)

@@ -20,7 +20,14 @@ FORGET_EDITABLE = """import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if "_editable_" not in type(finder).__module__]
 """
 FUZZERS = [["fuzz.matrices", "--mutants", "1000"], ["fuzz", "--inputs", "2000"]]
-TESTS = ["tests/kernels", "tests/inference", "tests/planes", "tests/tasks", "tests/solvers/test_simplex_qp.py"]
+TESTS = [
+    "tests/kernels",
+    "tests/inference",
+    "tests/planes",
+    "tests/tasks",
+    "tests/features/test_features.py",
+    "tests/solvers/test_simplex_qp.py",
+]
 
 
 def build() -> None:

@@ -7,17 +7,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table
+from latentstruct_papers.trials import Trials
 
-__all__ = ["EXPERIMENTS", "Experiment", "Findings", "Table", "run_experiment"]
+__all__ = ["EXPERIMENTS", "Claim", "Experiment", "Findings", "Table", "Trials", "run_experiment"]
 
 
 class Experiment(NamedTuple):
-    """One entry of the list of experiments: the module that runs it, what it shows, and the data it needs."""
+    """One entry of the list of experiments.
+
+    Attributes
+    ----------
+    module : str
+        The module that runs it, by a function `run`.
+    summary : str
+        What it shows.
+    data : tuple of str
+        The data sets it needs.
+    in_trials : bool
+        Whether `run` takes `trials`, so that it can resume and run in several processes.
+    """
 
     module: str
     summary: str
     data: tuple[str, ...]
+    in_trials: bool = False
 
 
 EXPERIMENTS = {
@@ -34,7 +48,8 @@ EXPERIMENTS = {
     "lssvm-precision": Experiment(
         "latentstruct_papers.lssvm_precision",
         "Latent SSVM, table 3: optimizing precision@k",
-        ("letor_mq2008",),
+        ("letor3_ohsumed", "letor_mq2008"),
+        in_trials=True,
     ),
     "lssvm-iterations": Experiment(
         "latentstruct_papers.lssvm_iterations",
@@ -45,11 +60,13 @@ EXPERIMENTS = {
         "latentstruct_papers.mssvm_table2",
         "Marginal SSVM, table 2: simulated chains and grids",
         (),
+        in_trials=True,
     ),
     "mssvm-table3": Experiment(
         "latentstruct_papers.mssvm_table3",
         "Marginal SSVM, table 3: uncertainty of hidden variables",
         (),
+        in_trials=True,
     ),
     "mssvm-convergence": Experiment(
         "latentstruct_papers.mssvm_convergence",
@@ -60,6 +77,12 @@ EXPERIMENTS = {
         "latentstruct_papers.mssvm_samples",
         "Marginal SSVM, figure 3: size of the training set",
         (),
+    ),
+    "mssvm-map": Experiment(
+        "latentstruct_papers.mssvm_map",
+        "Marginal SSVM: when margins beat likelihood",
+        (),
+        in_trials=True,
     ),
     "mssvm-segmentation": Experiment(
         "latentstruct_papers.mssvm_segmentation",
@@ -75,6 +98,19 @@ EXPERIMENTS = {
         "latentstruct_papers.modlat_detection",
         "ModLat, figure 1: finding objects by the classes of images",
         ("mammals_boxes", "msrc_v2"),
+        in_trials=True,
+    ),
+    "modlat-one-size": Experiment(
+        "latentstruct_papers.modlat_one_size",
+        "ModLat, figure 1: boxes of a known size at an unknown place",
+        ("voc2012_mammals", "caltech_animals"),
+        in_trials=True,
+    ),
+    "modlat-action": Experiment(
+        "latentstruct_papers.modlat_action",
+        "ModLat, figure 2: actions of persons in latent boxes",
+        ("voc2012_actions",),
+        in_trials=True,
     ),
     "groupnorm-digits": Experiment(
         "latentstruct_papers.groupnorm_digits",
@@ -100,6 +136,12 @@ EXPERIMENTS = {
         "latentstruct_papers.ssvm_alignment",
         "Structural SVM, figure 6: learned protein alignment beside BLOSUM62",
         ("protein_alignments",),
+    ),
+    "ssvm-structure": Experiment(
+        "latentstruct_papers.ssvm_structure",
+        "Structural SVM, figure 6: alignment with secondary structure",
+        ("protein_pairs_ss",),
+        in_trials=True,
     ),
     "ssvm-parsing": Experiment(
         "latentstruct_papers.ssvm_parsing",
@@ -129,6 +171,8 @@ def run_experiment(
     data_home: str | Path | None = None,
     quick: bool = False,
     say: Callable[[str], None] = print,
+    checkpoint: str | Path | None = None,
+    jobs: int = 1,
 ) -> Findings:
     """Run an experiment by name.
 
@@ -142,15 +186,29 @@ def run_experiment(
         Whether to take less data and fewer repetitions: a look within a minute or so, not the published setting.
     say : function of str, default=print
         Called with lines of progress.
+    checkpoint : path, optional
+        File of finished trials; if it exists, they are not run again. Only for experiments in trials.
+    jobs : int, default=1
+        Number of processes, for experiments in trials.
 
     Returns
     -------
     Findings
-        Tables and plots, with the time it took.
+        Tables, plots and claims, with the time it took.
     """
     if name not in EXPERIMENTS:
         raise InputError("name", name, f"one of {', '.join(EXPERIMENTS)}")
-    began = time.perf_counter()
-    findings: Findings = import_module(EXPERIMENTS[name].module).run(data_home=data_home, quick=quick, say=say)
+    experiment = EXPERIMENTS[name]
+    given = {"checkpoint": (checkpoint, None), "jobs": (jobs, 1)}
+    for parameter, (value, default) in given.items():
+        if value != default and not experiment.in_trials:
+            possible = ", ".join(key for key, one in EXPERIMENTS.items() if one.in_trials)
+            raise InputError(parameter, value, f"left out for {name}", f"Experiments in trials are {possible}.")
+    trials = Trials(f"{name}, quick" if quick else name, checkpoint, jobs)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    further = {"trials": trials} if experiment.in_trials else {}
+    findings: Findings = import_module(experiment.module).run(data_home=data_home, quick=quick, say=say, **further)
+    findings.quick = quick
     findings.seconds = time.perf_counter() - began
+    findings.cpu_seconds = time.process_time() - began_cpu - trials.own_seconds + trials.cpu_seconds
     return findings

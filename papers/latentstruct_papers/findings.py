@@ -4,12 +4,13 @@ import io
 import json
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct.core.formatting import repr_short
+from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, InputError
 from latentstruct.persistence.atomic_files import output_errors, remove_left_over, replace_files
 from latentstruct.progress.display import make_table, plain, show_number, widen
@@ -20,12 +21,69 @@ if TYPE_CHECKING:
 
     from latentstruct.viz.report.page import Page
 
-__all__ = ["Findings", "Table"]
+__all__ = ["Claim", "Findings", "Table", "Verdict", "above"]
 
 PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "matplotlib")
 TEXT_WIDTH = 110
 PLOT_SIZE = (7.2, 4.6)
 """Width and height of plots in inches."""
+
+Verdict = Literal["reproduced", "not reproduced", "undecided", "no published figure"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published claim, and what was found: a row of the documentation's table of results.
+
+    Parameters
+    ----------
+    what : str
+        What was measured.
+    paper : str
+        The published figures; empty if there are none.
+    found : str
+        Our figures.
+    verdict : {"reproduced", "not reproduced", "undecided", "no published figure"}
+        Whether the claim holds here. It is about the claim, such as the order of methods, not about equal figures.
+        Undecided: our precision is too low to tell.
+    other_data : bool, default=False
+        Whether the data differ from the paper's.
+    """
+
+    what: str
+    paper: str
+    found: str
+    verdict: Verdict
+    other_data: bool = False
+
+    @property
+    def status(self) -> str:
+        """The verdict, and whether the data are others."""
+        return f"{self.verdict} (different data)" if self.other_data else self.verdict
+
+
+def above(differences: Any, published: float | None = None) -> Verdict:
+    """Return whether the mean of paired differences is above zero.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n,)
+        Differences in favor of the method that the paper found better.
+    published : float, optional
+        The published difference.
+
+    Returns
+    -------
+    {"reproduced", "not reproduced", "undecided"}
+        Reproduced if the mean is more than twice its standard error above zero; otherwise not reproduced, or undecided
+        if the interval of twice the standard error contains the published difference or cannot be computed.
+    """
+    apart = np.asarray(differences, dtype=np.float64)
+    error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else np.inf
+    if apart.mean() > 2 * error:
+        return "reproduced"
+    possible = not np.isfinite(error) or (published is not None and abs(apart.mean() - published) <= 2 * error)
+    return "undecided" if possible else "not reproduced"
 
 
 @dataclass(frozen=True)
@@ -102,8 +160,12 @@ class Findings:
         Each draws one picture.
     settings : dict
         What is needed to do it again: grids, seeds, sizes.
-    seconds : float, default=0.0
-        Time it took.
+    claims : list of Claim
+        What the paper says, and whether it holds here. `latentstruct_papers.results` shows them in the documentation.
+    quick : bool, default=False
+        Whether less was done than in a full run.
+    seconds, cpu_seconds : float, default=0.0
+        Elapsed time, and CPU time of all processes.
     """
 
     name: str
@@ -113,19 +175,26 @@ class Findings:
     tables: list[Table] = field(default_factory=list)
     plots: "dict[str, Callable[[Axes], None]]" = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
+    quick: bool = False
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the plots as plain values, with the versions of the packages used."""
         return {
             "name": self.name,
             "title": self.title,
+            "command": f"latentstruct reproduce {self.name}" + (" --quick" if self.quick else ""),
+            "quick": self.quick,
             "data": self.data,
             "differs": list(self.differs),
+            "claims": [asdict(claim) for claim in self.claims],
             "tables": [table.to_dict() for table in self.tables],
             "plots": [self._plot_file(plot) for plot in self.plots],
             "settings": plain(self.settings),
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "versions": _versions(),
         }
 
@@ -147,8 +216,18 @@ class Findings:
         for table in self.tables:
             console.print()
             table.show(console)
+        if self.claims:
+            console.print()
+            self._claim_table().show(console)
         if self.seconds:
-            console.print(f"\n{self.seconds:.1f} s", highlight=False)
+            console.print(f"\n{self._time()}", highlight=False)
+
+    def _claim_table(self) -> Table:
+        rows = [[claim.what, claim.paper or None, claim.found, claim.status] for claim in self.claims]
+        return Table("What the paper says", ["what", "paper", "found", "verdict"], rows)
+
+    def _time(self) -> str:
+        return f"{self.seconds:.1f} s, {self.cpu_seconds:.1f} s of CPU time"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write NAME.json (everything), NAME.txt (the tables), NAME.html (a page) and NAME-PLOT.png for each plot.
@@ -179,7 +258,7 @@ class Findings:
 
         tables: list[Block] = [
             TableBlock(table.title, table.columns, table.rows, table.note, table._count_text_columns())
-            for table in self.tables
+            for table in [*self.tables, *([self._claim_table()] if self.claims else [])]
         ]
         plots: list[Block] = [
             Drawing(draw, f"Plot {plot} of {self.title}; the tables have the figures.", plot, *PLOT_SIZE)
@@ -192,7 +271,7 @@ class Findings:
             Section("Plots", plots),
             Section("How it differs from what was published", differs),
             Section("To do it again", [FactList([("latentstruct reproduce", self.name), *settings])]),
-            Section("Versions", [FactList([*_versions().items(), ("time", f"{self.seconds:.1f} s")])]),
+            Section("Versions", [FactList([*_versions().items(), ("time", self._time())])]),
         ]
         return Page(self.title, f"Data: {self.data}", [section for section in sections if section.blocks])
 

@@ -15,6 +15,7 @@ from latentstruct.estimators.uncertain import ModLat
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.solvers import CCCP, Subgradient
 from latentstruct.tasks import Graph
+from latentstruct_papers.findings import Claim, above
 from latentstruct_papers.simulated import HiddenField
 
 C = 1.0
@@ -116,6 +117,38 @@ def show_mean(values: Sequence[float] | Vector, signed: bool = False) -> str:
     percent = 100.0 * np.asarray(values, dtype=np.float64)
     error = percent.std(ddof=1) / math.sqrt(len(percent)) if len(percent) > 1 else math.nan
     return f"{percent.mean():+.1f} ± {error:.1f}" if signed else f"{percent.mean():.1f} ± {error:.1f}"
+
+
+def claim_above(
+    scores: "Scores",
+    what: str,
+    paper: tuple[float, float],
+    first: tuple[Hashable, ...],
+    second: tuple[Hashable, ...],
+) -> Claim:
+    """Return the claim that one method's accuracy is above another's, decided by `above` trial by trial.
+
+    Parameters
+    ----------
+    scores : Scores
+        The accuracies.
+    what : str
+        What is compared.
+    paper : (float, float)
+        The published accuracies of both in per cent.
+    first, second : tuples
+        Their keys.
+    """
+    ours, others = (np.array(scores.found[key]) for key in (first, second))
+    return compare(what, paper, ours, others)
+
+
+def compare(what: str, paper: tuple[float, float], ours: Vector, others: Vector) -> Claim:
+    """Return the claim that the accuracies of one method are above those of another on the same trials."""
+    apart = ours - others
+    found = f"{100 * ours.mean():.1f}, {100 * others.mean():.1f}: {show_mean(apart, signed=True)}"
+    verdict = above(apart, (paper[0] - paper[1]) / 100)
+    return Claim(what, f"{paper[0]:.1f}, {paper[1]:.1f}", f"{found} over {len(apart)} trials", verdict)
 
 
 class Scores:

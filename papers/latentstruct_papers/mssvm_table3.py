@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.core.types import Vector
-from latentstruct.progress.eta import Steps
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.mssvm_simulation import (
     MODELS,
     MODLAT,
@@ -16,11 +15,13 @@ from latentstruct_papers.mssvm_simulation import (
     C,
     Model,
     Scores,
+    compare,
     measure_accuracy,
     min_entropy,
     show_mean,
 )
 from latentstruct_papers.simulated import make_hidden_field
+from latentstruct_papers.trials import Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,14 +42,18 @@ PAPER = {
 """Accuracies of the models in `PUBLISHED`."""
 
 
-def measure(scores: Scores, spread: float, trial: int, **sizes: Any) -> None:
-    """Train all models on one field and record their accuracies under (spread, model).
+def measure(spread: float, trial: int, sizes: dict[str, Any]) -> dict[str, float]:
+    """Train all models on one field and return their accuracies.
 
     A seed gives the same random numbers at all spreads, so that fields of one trial differ in σ_h only.
     """
     field = make_hidden_field(sigma_h=spread, random_state=trial, **sizes)
-    for model in COMPARED:
-        scores.add(measure_accuracy(model, field, "default", trial), spread, model.name)
+    return {model.name: measure_accuracy(model, field, "default", trial) for model in COMPARED}
+
+
+def _show(arguments: tuple[Any, ...], found: dict[str, float]) -> str:
+    accuracies = ", ".join(f"{model} {100 * accuracy:.1f}" for model, accuracy in found.items())
+    return f"σ_h = {arguments[0]:g}, trial {arguments[1]}: {accuracies}"
 
 
 class Uncertainty:
@@ -88,6 +93,17 @@ class Uncertainty:
         columns += [f"paper − {name}" for name in PUBLISHED[1:]]
         return Table("MSSVM minus others in points, trial by trial, mean ± standard error", columns, rows)
 
+    def claims(self) -> list[Claim]:
+        """Return whether MSSVM is above each other model in the mean over the spreads."""
+        found = []
+        ours = self.over_spreads(MSSVM)
+        means = {name: sum(PAPER[s][k] for s in self.spreads) / len(self.spreads) for k, name in enumerate(PUBLISHED)}
+        for model in COMPARED[1:]:
+            paper = means["MSSVM"], means[model.name.partition(",")[0]]
+            what = f"mean over {len(self.spreads)} values of σ_h, accuracy of MSSVM above {model.name}"
+            found.append(compare(what, paper, ours, self.over_spreads(model)))
+        return found
+
     def draw(self, axes: "Axes") -> None:
         """Draw accuracy against σ_h."""
         for marker, model in zip("osd^vx", COMPARED, strict=True):
@@ -98,7 +114,12 @@ class Uncertainty:
         axes.legend()
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
+def run(
+    data_home: str | Path | None = None,
+    quick: bool = False,
+    say: Callable[[str], None] = print,
+    trials: Trials | None = None,
+) -> Findings:
     """Repeat table 3: accuracy against the spread of the hidden nodes' weights.
 
     Parameters
@@ -109,6 +130,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         Whether to take few trials and two spreads.
     say : function of str, default=print
         Called with lines of progress.
+    trials : Trials, optional
+        Runs the trials; by default in this process.
 
     Returns
     -------
@@ -117,13 +140,12 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     """
     spreads = QUICK_SPREADS if quick else SPREADS
     n_trials = QUICK_TRIALS if quick else TRIALS
+    arguments: list[tuple[Any, ...]] = [(spread, trial, {}) for spread in spreads for trial in range(n_trials)]
     scores = Scores()
-    steps = Steps(say, len(spreads), "spreads")
-    for spread in spreads:
-        for trial in range(n_trials):
-            measure(scores, spread, trial)
-        found = ", ".join(f"{model.name} {scores.mean(spread, model.name)}" for model in COMPARED)
-        steps.done(f"σ_h = {spread:g}, {n_trials} trials: {found}")
+    measured = (trials or Trials()).run(measure, arguments, say, "trials", _show)
+    for (spread, *_), found in zip(arguments, measured, strict=True):
+        for model, accuracy in found.items():
+            scores.add(accuracy, spread, model)
     results = Uncertainty(scores, spreads)
     return Findings(
         name="mssvm-table3",
@@ -139,5 +161,6 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         ],
         tables=[results.table(), results.difference_table()],
         plots={"accuracy": results.draw},
+        claims=results.claims(),
         settings={"C": C, "trials": n_trials, "spreads": list(spreads), "accuracies": scores.to_dict()},
     )

@@ -11,6 +11,7 @@ from latentstruct.core.lazy import lazy_names
 if TYPE_CHECKING:
     from latentstruct.core.objective import Objective, build_objective
     from latentstruct.core.protocols import Iteration, Result, Temperature
+    from latentstruct.core.ratios import EntityRatio
     from latentstruct.core.regularizers import L2, GroupNorm
     from latentstruct.data.sequences import AlignmentInput, SequenceTracks
     from latentstruct.data.sharded import ShardedData
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
     from latentstruct.features.boxes import BoxFeatures
+    from latentstruct.features.dicts import DictFeatures
     from latentstruct.features.pairs import pair_feature_names, pair_features
     from latentstruct.features.rotated_views import RotatedViews
     from latentstruct.features.windows import WindowFeatures
@@ -49,6 +51,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "core.objective": ("Objective", "build_objective"),
         "core.protocols": ("Result", "Iteration", "Temperature"),
+        "core.ratios": ("EntityRatio",),
         "core.regularizers": ("GroupNorm", "L2"),
         "data.sequences": ("AlignmentInput", "SequenceTracks"),
         "data.sharded": ("ShardedData",),
@@ -59,6 +62,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "estimators.regularization": ("RegularizationPath", "regularization_path"),
         "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
         "features.boxes": ("BoxFeatures",),
+        "features.dicts": ("DictFeatures",),
         "features.pairs": ("pair_feature_names", "pair_features"),
         "features.rotated_views": ("RotatedViews",),
         "features.windows": ("WindowFeatures",),

@@ -142,7 +142,7 @@ def test_chain_from_training_to_evaluation(model, chains, tmp_path):
 
 
 def test_strongest_weights_are_those_of_the_model(chain_model):
-    model = load(chain_model)
+    model = load(chain_model).model_
     settings = json.loads((chain_model / "model.json").read_text())
     names = settings["extra"]["features"]["names"]
     one = json.loads(run("info", chain_model, "--json").stdout)["weights"][0]
@@ -412,7 +412,7 @@ def test_place_of_the_model_is_checked_before_reading(tmp_path):
     file.write_text("mine")
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine")
-    for kind in ("chain", "classes", "coreference", "rank"):
+    for kind in KINDS:
         assert "is a file" in fail("train", kind, "missing", "-o", file)
         assert "is a file" in fail("train", kind, "missing", "-o", file / "model")
         assert "--output must be a new or empty folder" in fail("train", kind, "missing", "-o", foreign)
@@ -562,7 +562,7 @@ def test_interrupted_training_is_saved(tmp_path):
     result = json.loads(text)
     assert result["stop_reason"] == "interrupted"
     assert result["iterations"] >= 1
-    model = load(out)
+    model = load(out).model_
     assert model.stop_reason_ == "interrupted"
     # Every token is wrong at w = 0, and the best weights so far are never worse than that.
     assert model.objective_ <= 40_000
@@ -600,7 +600,7 @@ def test_second_interrupt_does_not_spoil_the_saving(chains, tmp_path, monkeypatc
     monkeypatch.setattr(persistence, "save_model", save)
     with default_interrupts():
         run("train", "chain", chains, "-o", tmp_path / "model", "--quiet")
-    assert load(tmp_path / "model").stop_reason_ == "converged"
+    assert load(tmp_path / "model").model_.stop_reason_ == "converged"
 
 
 def test_interrupted_evaluation_leaves_the_model(chains, tmp_path, monkeypatch):
@@ -608,7 +608,7 @@ def test_interrupted_evaluation_leaves_the_model(chains, tmp_path, monkeypatch):
     with default_interrupts():
         result = run("train", "chain", chains, "--valid", chains, "-o", tmp_path / "model", "--quiet", code=130)
     assert result.stderr == f"interrupted: the model is saved in {tmp_path / 'model'}, but it was not evaluated\n"
-    assert load(tmp_path / "model").stop_reason_ == "converged"
+    assert load(tmp_path / "model").model_.stop_reason_ == "converged"
 
 
 def test_interrupted_while_reading(tmp_path):
@@ -653,7 +653,7 @@ def test_failed_evaluation_tells_where_the_model_is(chains, tmp_path):
     assert first == f"the model is saved in {out}, but it was not evaluated"
     assert second.startswith("error: ")
     assert "expected some labels" in second
-    assert load(out).stop_reason_ == "converged"
+    assert load(out).model_.stop_reason_ == "converged"
 
 
 @given(st.sets(st.one_of(st.integers(-50, 50), st.floats(-9, 9), st.text("ab1", min_size=1)), min_size=1, max_size=40))

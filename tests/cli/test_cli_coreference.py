@@ -158,13 +158,13 @@ def test_damaged_record(features, model, data):
 
 
 def test_model_is_an_ordinary_one(model):
-    assert load(model).task_.penalty == 1.0
+    assert load(model).model_.task_.penalty == 1.0
 
 
 @pytest.mark.parametrize(("name", "C"), [("latent", 0.01), ("correlation", 100.0)])
 def test_help_tells_the_defaults(name, C, data, tmp_path):
     run("train", "coreference", data, "--model", name, "-o", tmp_path / "new", "--quiet")
-    model = load(tmp_path / "new")
+    model = load(tmp_path / "new").model_
     assert model.C == C
     shown = " ".join(run("train", "coreference", "--help").stdout.replace("│", " ").split())
     assert "[default: 0.01; correlation 100]" in shown

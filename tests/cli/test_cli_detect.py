@@ -139,7 +139,7 @@ def test_predictions_are_those_of_the_model(model, test_data, tmp_path):
 
     run("predict", model, test_data[0], "-o", tmp_path / "out")
     features = BoxFeatures.from_state(json.loads((model / "model.json").read_text())["extra"]["features"])
-    files, estimator = ImageFiles(test_data[0]), load(model)
+    files, estimator = ImageFiles(test_data[0]), load(model).model_
     X = features.transform([files.image(name) for name in files])
     found = predictions(tmp_path / "out")
     assert [one["label"] for one in found] == list(estimator.predict(X))
@@ -188,7 +188,7 @@ def test_models(options, estimator, loss, data, test_data, tmp_path):
     result = json.loads(run(*train(data, tmp_path, *options, *valid, "--max-iter", 3, "--json")).stdout)
     assert (result["estimator"], result["n_examples"], result["n_labels"]) == (estimator, 16, 2)
     assert result["valid"]["accuracy"] >= 0.8
-    assert load(tmp_path / "model").task_.latent_loss == loss
+    assert load(tmp_path / "model").model_.task_.latent_loss == loss
     described = json.loads(run("info", tmp_path / "model", "--json").stdout)
     assert described["latent_loss"] == loss
     assert described["boxes"]["limit"] == 60
@@ -199,7 +199,7 @@ def test_boxes_are_not_learned_from(model, data, tmp_path):
     plain = tmp_path / "plain.csv"
     plain.write_text("file,label\n" + "".join(f"{row[0]},{row[1]}\n" for row in read_rows(data[1])))
     run(*train((data[0], plain), tmp_path))
-    np.testing.assert_array_equal(load(tmp_path / "model").coef_, load(model).coef_)
+    np.testing.assert_array_equal(load(tmp_path / "model").model_.coef_, load(model).model_.coef_)
     scores = scores_of(model, data[0], plain)
     assert (scores["n_with_boxes"], scores["corloc"], scores["overlap"]) == (0, None, None)
     assert [one["corloc"] for one in scores["classes"]] == [None, None]
@@ -238,7 +238,7 @@ def test_every_format_of_labels_says_the_same(model, data, test_data, tmp_path):
     for k, other in enumerate((voc_folder(tmp_path / "train", read_rows(data[1])), data[1])):
         (tmp_path / str(k)).mkdir()
         run(*train((data[0], other), tmp_path / str(k), "--max-iter", 2))
-    first, second = (load(tmp_path / str(k) / "model").coef_ for k in range(2))
+    first, second = (load(tmp_path / str(k) / "model").model_.coef_ for k in range(2))
     np.testing.assert_array_equal(first, second)
 
 
@@ -290,10 +290,10 @@ def test_features_are_kept_where_asked(data, tmp_path, monkeypatch):
     limits = ("--max-iter", 1)
     run(*args, *limits, "--cache", tmp_path / "kept")
     assert len(list((tmp_path / "kept").rglob("*.*"))) == 16
-    first = load(tmp_path / "model").coef_
+    first = load(tmp_path / "model").model_.coef_
     monkeypatch.setattr(BoxFeatures, "_features", lambda *_: pytest.fail("computed again"))
     run(*args, *limits, "--cache", tmp_path / "kept")
-    np.testing.assert_array_equal(load(tmp_path / "model").coef_, first)
+    np.testing.assert_array_equal(load(tmp_path / "model").model_.coef_, first)
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     run(*args, *limits)
@@ -534,7 +534,7 @@ def test_labels_a_model_does_not_know(model, copied):
 
 def test_places_of_predictions_are_checked(model, test_data, tmp_path):
     images, labels = test_data
-    assert "--output must be a folder for boxes" in fail("predict", model, images)
+    assert "--output must be a folder" in fail("predict", model, images)
     assert "--output must be a new or empty" in fail("predict", model, images, "-o", images)
     assert "--pictures must be a new or empty" in fail("evaluate", model, images, labels, "--pictures", images)
     (tmp_path / "file").write_text("mine")
@@ -615,6 +615,6 @@ def test_pictures_are_small_files(model, tmp_path):
 
 def test_geometry_may_be_left_out(data, tmp_path):
     run(*train(data, tmp_path, "--geometry", "0"))
-    assert load(tmp_path / "model").task_.n_inputs_ == 324
+    assert load(tmp_path / "model").model_.task_.n_inputs_ == 324
     failed = run(*train(data, tmp_path, "--geometry", "-1"), code=2)
     assert "geometry" in failed.stderr

@@ -19,6 +19,7 @@ USERS_OF_MODELS = ("predict", "evaluate", "report", "info")
 
 # What differs though it has one name, and why.
 DIFFERENT_HELP = {
+    "max-seconds": "limits another program in infer, which has no iterations",
     "C": "tells what an example is",
     "model": "names the models of the kind; an argument elsewhere",
     "data": "tells the form of the file",
@@ -32,6 +33,8 @@ DIFFERENT_HELP = {
     "unknown": "a mark in text, or a label of pixels",
     "exact": "of inference, or of a search",
     "max-entries": "replaces a limit of memory in infer",
+    "checkpoint": "of a training, or of trials",
+    "jobs": "threads, or processes",
     "negative": "sequences to learn from, or to judge by",
     "positive": "sequences to learn from, or to judge by",
     "task": "one of those that can be tried, or of inference",
@@ -46,6 +49,7 @@ DIFFERENT_FORM = {
     "loss": "choices of the kind",
     "task": "an argument of example and tasks, an option of infer",
     "output": "what is written",
+    "jobs": "one process is usual, as many threads as cores are",
     "exact": "the opposite of an estimate, or of a greedy search",
 }
 
@@ -65,7 +69,9 @@ def usages():
 @pytest.mark.parametrize("key", sorted(key for key, ones in usages().items() if len(ones) > 1))
 def test_an_option_means_the_same_everywhere(key):
     ones = usages()[key]
-    forms = {(one.options, one.opposites, one.metavar, one.type, one.choices, one.size, one.minimum) for one in ones}
+    forms = {
+        (one.options, one.opposites, one.metavar, one.type, one.choices, one.repeated, one.minimum) for one in ones
+    }
     assert (len(forms) == 1) or key in DIFFERENT_FORM, forms
     helps = {one.help for one in ones}
     assert (len(helps) == 1) or key in DIFFERENT_HELP, helps
@@ -74,7 +80,9 @@ def test_an_option_means_the_same_everywhere(key):
 def test_no_difference_is_excused_that_is_none():
     ones = usages()
     assert {key for key in DIFFERENT_HELP if len({one.help for one in ones[key]}) == 1} == set()
-    forms = {key: {(one.options, one.metavar, one.choices, one.size) for one in ones[key]} for key in DIFFERENT_FORM}
+    forms = {
+        key: {(one.options, one.metavar, one.choices, one.repeated) for one in ones[key]} for key in DIFFERENT_FORM
+    }
     assert {key for key, found in forms.items() if len(found) == 1} <= {"C", "exact"}
 
 
@@ -213,5 +221,5 @@ def test_the_description_leaves_nothing_out():
     shape = named("train chain")["shape"]
     assert (shape.usage(), shape.default, shape.type) == ("--shape / --no-shape", "on", "switch")
     assert named("train motif")["order"].explanation() == "Order of the Markov background. [default: 3; from 0 to 5]"
-    assert named("train graph")["hidden"].size is None
+    assert named("train graph")["hidden"].repeated
     assert [one.name for one in chain.parameters[-2:]] == list(SHARED)

@@ -165,7 +165,7 @@ def test_weights_of_each_node_and_edge(tmp_path, train):
     assert reported["weights"][0]["type"].startswith("node ")
     assert reported["edge_weights"][0]["type"].startswith("node ")
     short = write_data(tmp_path / "short.jsonl", 2, size=4)
-    assert f"{short}, graph 0: " in fail("predict", own, short)
+    assert f"{short}, graph 1: " in fail("predict", own, short)
 
 
 def test_numbers_as_labels(tmp_path):
@@ -241,7 +241,7 @@ NODE = {"features": {"a": 1}, "label": "cat"}
         (
             [{"nodes": [NODE]}, {"id": "x", "nodes": [NODE, {"type": "t", "label": "cat"}]}],
             ["--hidden", "t=2"],
-            "{data}, graph 1 (x), node 1: expected no label",
+            "{data}, graph 2 (x), node 1: expected no label",
         ),
         (
             [{"nodes": [NODE, {"type": "t"}]}],
@@ -251,7 +251,7 @@ NODE = {"features": {"a": 1}, "label": "cat"}
         (
             [{"nodes": [NODE]}, {"nodes": [NODE, {**NODE, "label": "dog"}]}],
             ["--unshared"],
-            "{data}, graph 1: ",
+            "{data}, graph 2: ",
         ),
         ([{"nodes": [NODE, {"label": "-1"}]}], [], "{data}, line 1: expected a label of node 1, or null"),
         (
@@ -280,15 +280,15 @@ def test_data_that_do_not_fit_the_model(train, tmp_path):
         return fail(command, out, data)
 
     strange = refuse("evaluate", {"id": 3, "nodes": [{"label": "emu"}]})
-    assert f"{data}, graph 0 (3), node 0: expected a label of the model (cat, dog, owl), got 'emu'" in strange
+    assert f"{data}, graph 1 (3), node 0: expected a label of the model (cat, dog, owl), got 'emu'" in strange
     allowed = json.loads(run("evaluate", out, data, "--allow-unknown", "--json").stdout)
     assert (allowed["accuracy"], allowed["n_nodes"]) == (0, 1)
     assert f"{data}: expected some nodes with labels" in refuse("evaluate", {"nodes": [{}]})
     for command in ("predict", "evaluate"):
-        assert "graph 0" in refuse(command, {"nodes": [{"type": "bird", "label": "cat"}]})
+        assert "graph 1" in refuse(command, {"nodes": [{"type": "bird", "label": "cat"}]})
         edges = {"nodes": [{"label": "cat"}, {}], "edges": [{"between": [0, 1], "type": "far"}]}
-        assert f"{data}, graph 0: " in refuse(command, edges)
-        assert "graph 0" in refuse(command, {"nodes": [{"features": [1], "label": "cat"}]})
+        assert f"{data}, graph 1: " in refuse(command, edges)
+        assert "graph 1" in refuse(command, {"nodes": [{"features": [1], "label": "cat"}]})
     assert f"{tmp_path / 'none.jsonl'}: expected a readable file" in fail("predict", out, tmp_path / "none.jsonl")
     assert "--output must be another file than the" in fail("predict", out, train, "-o", train)
     assert "--positive must be left out for a" in fail("evaluate", out, train, "--positive", train)

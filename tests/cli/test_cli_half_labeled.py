@@ -70,7 +70,7 @@ def test_empty_labels_are_unknown_ones(half, tmp_path):
         args = ("--unknown", mark, "--valid", name, "-o", out, "--quiet", "--json")
         results[mark] = json.loads(run("train", "chain", name, *args).stdout)
     assert results[""]["objective"] == results["?"]["objective"]
-    assert results[""]["valid"]["n_unlabeled"] == results["?"]["n_unlabeled"] > 0
+    assert results[""]["valid"]["n_unlabeled"] == results["?"]["valid"]["n_unlabeled"] > 0
     predicted = run("predict", tmp_path / "model0", data).stdout.splitlines()
     assert predicted[0].split()[1:] == ["_", "D"]
     assert "tokens, not counted" in run("evaluate", tmp_path / "model0", data).stdout
@@ -102,7 +102,7 @@ def test_training_without_the_unknown_tokens(half, whole, tmp_path):
     assert result["n_tokens"] == sum(label != "?" for one in labels for label in one)
     assert result["n_examples"] == sum(len("".join(one).replace("?", " ").split()) for one in labels)
     assert result["certified"]
-    assert "?" not in load(tmp_path / "model").task_.labels_.labels
+    assert "?" not in load(tmp_path / "model").model_.task_.labels_.labels
     assert "--labeled-only must be left out without --unknown" in fail(
         "train", "chain", half, "--labeled-only", "-o", tmp_path / "model"
     )

@@ -238,13 +238,39 @@ def test_wide_models_get_estimates(limit, tmp_path):
     path = tmp_path / "grid.uai"
     write_grid(path, 4, strength=0.3)
     for task in ("PR", "MAR"):
-        estimate = run("infer", path, "--task", task, *limit, "-o", tmp_path / "estimate")
-        assert "belief propagation, which converged: the best order found" in estimate.stderr
+        estimate = run("infer", path, "--task", task, *limit, "--bound-entries", 4, "-o", tmp_path / "estimate")
+        assert "too wide for elimination: the best order found" in estimate.stderr
+        assert "belief propagation converged" in estimate.stderr
         run("infer", path, "--task", task, "--exact", "-o", tmp_path / "exact")
         found, expected = (read_uai_solutions(tmp_path / name).answers[0] for name in ("estimate", "exact"))
         np.testing.assert_allclose(found, expected, atol=0.05)
-    answer = json.loads(run("infer", path, "--task", "PR", *limit, "--json").stdout)["answers"][0]
+    answer = json.loads(run("infer", path, "--task", "PR", *limit, "--bound-entries", 4, "--json").stdout)["answers"][0]
     assert (answer["exact"], answer["converged"]) == (False, True)
+    lower, upper = answer["log10_bounds"]
+    assert lower <= answer["log10_value"] <= upper
+    assert lower < float(run("infer", path, "--task", "PR", "--exact").stdout.split()[1]) < upper
+
+
+@pytest.mark.parametrize("solver", [(), ("--wide", "toulbar2"), ("--wide", "toulbar2", "--max-seconds", 60)])
+def test_maxima_of_wide_models_are_proved(solver, tmp_path):
+    path = tmp_path / "grid.uai"
+    model = write_grid(path, 4, strength=0.5)
+    _, scores = listed(model, {})
+    found = run("infer", path, "--task", "MAP", "--max-entries", 8, *solver, "--json")
+    answer = json.loads(found.stdout)["answers"][0]
+    assert answer["natural_log_value"] == pytest.approx(scores.max(), abs=1e-9)
+    assert answer["log10_bounds"][1] == pytest.approx(scores.max() / math.log(10), abs=1e-4)
+    if not solver:
+        assert answer["exact"]
+        assert "proved to be the largest" in found.stderr
+
+
+def test_without_bounds_there_are_none(tmp_path):
+    path = tmp_path / "grid.uai"
+    write_grid(path, 4, strength=0.5)
+    found = run("infer", path, "--task", "MAP", "--max-entries", 8, "--wide", "propagation", "--json")
+    assert json.loads(found.stdout)["answers"][0]["log10_bounds"] == [None, None]
+    assert "without bounds" in found.stderr
 
 
 def test_estimates_reach_what_they_say(tmp_path):
@@ -274,6 +300,8 @@ def test_bad_requests(model, tmp_path):
         ((model, "--task", "PR", "--evidence", evidence), f"{evidence}, line 1: expected the state of variable 0"),
         ((tmp_path / "none.uai", "--task", "PR"), "expected a readable file"),
         (("-", "--task", "PR", "--evidence", "-"), "--evidence must be a file"),
+        ((model, "--task", "PR", "--wide", "toulbar2"), "--wide must be 'bounds' or 'propagation' for other tasks"),
+        ((model, "--task", "PR", "--max-seconds", 5), "--max-seconds must be left out unless --wide is toulbar2"),
         ((model, "--task", "PR", "-o", model), "--output must be another file than the"),
         ((model, "--task", "PR", "-o", tmp_path / "none" / "out"), "a writable path"),
     ):
@@ -281,3 +309,18 @@ def test_bad_requests(model, tmp_path):
     assert "--task must be one of PR, MAR, MAP, MMAP, got ZETA" in run("infer", model, "--task", "ZETA", code=2).stderr
     model.write_text(model.read_text()[:40])
     assert f"{model}, line 1: " in fail("infer", model, "--task", "PR")
+
+
+def test_zeros_make_wide_models_narrow(tmp_path):
+    path = tmp_path / "grid.uai"
+    model = write_grid(path, 5, strength=0.5)
+    scopes, tables = [*model.scopes], [*model.tables]
+    known = {v: v % 2 for v in range(0, 25, 2)}
+    for v, state in known.items():
+        table = np.full(int(model.cards[v]), -np.inf)
+        table[state] = 0.0
+        scopes.append((v,))
+        tables.append(table)
+    write_uai(path, UaiModel("MARKOV", model.cards, scopes, tables), "natural")
+    found = run("infer", path, "--task", "MAP", "--max-entries", 16, "--exact", "--natural")
+    assert [int(x) for x in found.stdout.split()[2:]][0:25:2] == list(known.values())

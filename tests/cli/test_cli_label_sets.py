@@ -26,13 +26,13 @@ def predicted(model, text):
 
 def test_rules_hold_in_predictions(sentences, tmp_path):
     run("train", "chain", sentences, "--rules", "bio", *TRAIN, "-o", tmp_path / "model")
-    assert load(tmp_path / "model").task_.rules == "BIO"
+    assert load(tmp_path / "model").model_.task_.rules == "BIO"
     found = predicted(tmp_path / "model", "Lee\nBay\nLee\nBay\n\nBay\n\n")
     assert all(label[0] != "I" for label in (found[0], found[4]))
     assert all(b[0] != "I" or a[1:] == b[1:] for a, b in pairwise(found[:4]))
     run("prepare", "chain", sentences, "--rules", "BIO", "-q", "-o", tmp_path / "data")
     run("train", "chain", tmp_path / "data", *TRAIN, "-o", tmp_path / "stored")
-    assert load(tmp_path / "stored").task_.rules == "BIO"
+    assert load(tmp_path / "stored").model_.task_.rules == "BIO"
     again = run("prepare", "chain", sentences, "--like", tmp_path / "stored", "-q", "-o", tmp_path / "held")
     assert "8 examples" in again.stdout
     assert "fully correct" in run("evaluate", tmp_path / "stored", tmp_path / "held").stdout
@@ -76,7 +76,7 @@ def test_sets_of_labels_are_trained_and_scored(model, partly, tmp_path):
     result = json.loads(shown.stdout)
     assert result["estimator"] == {"crf": "HiddenCRF", "svm": "MarginalSSVM"}[model]
     assert (result["n_labels"], result["n_unlabeled"]) == (5, 4)
-    assert load(out).task_.labels_.labels == ["B-LOC", "B-ORG", "B-PER", "I-PER", "O"]
+    assert load(out).model_.task_.labels_.labels == ["B-LOC", "B-ORG", "B-PER", "I-PER", "O"]
     assert predicted(out, "Ann\nLee\n")[0] == "B-PER"
     assert result["valid"]["accuracy"] == 1.0
     assert "chunks" not in result["valid"]

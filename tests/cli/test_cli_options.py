@@ -10,7 +10,7 @@ import typer
 from command import fail, run
 from error_fields import raises
 from latentstruct.cli import kinds
-from latentstruct.cli.commands import train_commands
+from latentstruct.cli.commands import app
 from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.grammar import option_namer
 from latentstruct.cli.options import HeldOut
@@ -66,8 +66,9 @@ def test_errors_and_warnings_name_the_option_that_sets_a_parameter(capsys):
 
 
 def test_library_parameters_are_mapped_to_the_options_that_set_them():
+    trainings = typer.main.get_command(app).commands["train"].commands
     for name, parameter, option in (("chain", "n_jobs", "--jobs"), ("motif", "init", "--start"), ("rank", "k", "--k")):
-        name_of = option_namer(train_commands()[name])
+        name_of = option_namer(trainings[name])
         assert name_of(parameter) == option
         assert name_of("no_such_parameter") is None
-    assert option_namer(train_commands()["chain"])("data") == "DATA"
+    assert option_namer(trainings["chain"])("data") == "DATA"

@@ -23,7 +23,7 @@ def words(tmp_path_factory):
 
 
 def weights(folder):
-    return latentstruct.load(folder).coef_
+    return latentstruct.load(folder).model_.coef_
 
 
 @pytest.mark.parametrize(

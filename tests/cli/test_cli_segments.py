@@ -77,7 +77,7 @@ def test_the_longest_span_is_a_limit(data, tmp_path):
         "train", "segments", data, "-o", tmp_path / "model", "-q", "--longest", "1"
     )
     train(data, tmp_path / "model", "--longest", "4", "--max-iter", "1")
-    assert load(tmp_path / "model").task_.longest_ == 4
+    assert load(tmp_path / "model").model_.task_.longest_ == 4
 
 
 @pytest.mark.parametrize(

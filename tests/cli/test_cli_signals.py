@@ -57,7 +57,7 @@ def test_what_follows_training_is_done_after_a_signal(number, chains, tmp_path, 
     result = run("train", "chain", chains, "-o", out, *options, code=128 + number)
     assert f"interrupted: saving the best weights so far to {out}" in result.stderr
     reported = json.loads(result.stdout)
-    assert reported["stop_reason"] == load(out).stop_reason_ == "interrupted"
+    assert reported["stop_reason"] == load(out).model_.stop_reason_ == "interrupted"
     assert 0.0 <= reported["valid"]["accuracy"] <= 1.0
     assert "<html" in page.read_text()
 
@@ -74,7 +74,7 @@ def test_signals_while_saving_are_no_interruption(chains, tmp_path, monkeypatch)
 
     monkeypatch.setattr(persistence, "save_model", interrupted_save)
     run("train", "chain", chains, "-o", tmp_path / "model", "--quiet")
-    assert load(tmp_path / "model").stop_reason_ == "converged"
+    assert load(tmp_path / "model").model_.stop_reason_ == "converged"
 
 
 def test_a_second_signal_ends_the_evaluation(chains, tmp_path, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_second_signal_ends_the_evaluation(chains, tmp_path, monkeypatch):
     options = ("--model", "svm", "--tol", "1e-12", "--valid", chains, "--quiet")
     result = run("train", "chain", chains, "-o", tmp_path / "model", *options, code=128 + signal.SIGTERM)
     assert f"interrupted: the model is saved in {tmp_path / 'model'}, but it was not evaluated" in result.stderr
-    assert load(tmp_path / "model").stop_reason_ == "interrupted"
+    assert load(tmp_path / "model").model_.stop_reason_ == "interrupted"
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -229,7 +229,7 @@ def test_unknown_labels_in_chains():
     for estimator, other in ((StructuralSVM(Chain()), "LatentSSVM or MarginalSSVM"), (CRF(Chain()), "HiddenCRF")):
         refuse_field(estimator, SEQUENCES, half, parameter="task", expected="without latent variables", hint=other)
     refuse(
-        "`labels` must be different from -1, which marks unknown",
+        "`labels` must be different from -1 and -100, the marks of unknown labels",
         StructuralSVM(Chain(labels=[-1, 0, 1])),
         SEQUENCES,
         half,

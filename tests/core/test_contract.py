@@ -12,6 +12,7 @@ import latentstruct
 from error_fields import raises
 from latentstruct import Chain, Multiclass, StructuralSVM, Temperature
 from latentstruct.core import protocols
+from latentstruct.core.ratios import CountedLabels
 from latentstruct.tasks.base import BaseTask
 
 FOLDER = Path(latentstruct.__file__).parent
@@ -25,7 +26,13 @@ def declared(*kinds):
     return {name for base in bases for name in (*vars(base), *get_annotations(base))}
 
 
-KINDS_OF_TASKS = protocols.LatentLossTask, protocols.Classifier, protocols.WeightedInputs, protocols.StateWeights
+KINDS_OF_TASKS = (
+    protocols.LatentLossTask,
+    protocols.Classifier,
+    protocols.WeightedInputs,
+    protocols.StateWeights,
+    CountedLabels,
+)
 OF_TASKS = declared(BaseTask, protocols.Task, *KINDS_OF_TASKS)
 OF_BATCHES = declared(
     protocols.Batch,

@@ -398,7 +398,7 @@ def test_feature_names_and_state():
     assert extractor.fit() is extractor
     assert MentionPairFeatures.from_state(extractor.to_state()).entity_types is False
     for damage in ({"n_features": 3}, {"entity_types": None}):
-        with raises("state", expected="a state of 1035 features"):
+        with raises("state", expected="a state of format 'latentstruct.MentionPairFeatures 1', returned by `to_state`"):
             MentionPairFeatures.from_state(extractor.to_state() | damage)
 
 

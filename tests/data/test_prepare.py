@@ -59,7 +59,7 @@ def test_training_from_a_folder_is_training_on_the_file(text, small_parts):
         done = run("train", "chain", data, "-o", text / name, "--valid", text / "test.txt", *solver)
         results.append(json.loads(done.stdout))
         run("predict", text / name, text / "test.txt", "-o", text / f"{name}.txt")
-    direct, stored = (latentstruct.load(text / name) for name in ("direct", "stored"))
+    direct, stored = (latentstruct.load(text / name).model_ for name in ("direct", "stored"))
     # Two points whose objectives are within gaps of the least one are no farther apart than this.
     assert max(stored.relative_gap_, direct.relative_gap_) <= 1e-6
     gaps = stored.objective_ - direct.lower_bound_, direct.objective_ - stored.lower_bound_
@@ -83,7 +83,7 @@ def test_unknown_labels_stay_unknown(text, small_parts):
     assert data.task.latent
     assert sum(int((batch.truth == -1).sum()) for batch in data.batches) == reported["n_unlabeled"]
     run("train", "chain", text / "half", "-o", text / "model", "--max-iter", "3", "-q")
-    assert type(latentstruct.load(text / "model")).__name__ == "HiddenCRF"
+    assert type(latentstruct.load(text / "model").model_).__name__ == "HiddenCRF"
     assert evaluate(text / "model", text / "half") == evaluate(text / "model", path)
     assert "--unknown must be a label of" in fail("prepare", "chain", path, "-o", text / "no", "--unknown", "§")
 

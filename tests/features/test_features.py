@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from error_fields import raises
+from latentstruct._native.windows import FeatureNames
 from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
 from latentstruct.features.windows import WindowFeatures
@@ -177,6 +179,16 @@ def test_pruning_and_unknown_features(sentences, options, count):
         assert names_of(template, matrix) == expected
 
 
+def test_tokens_may_be_words():
+    words, tuples = [["The", "cat"], ["sat"]], [[("The",), ("cat",)], [("sat",)]]
+    template = WindowFeatures().fit(words)
+    assert template.vocabulary_ == WindowFeatures().fit(tuples).vocabulary_
+    for one, other in zip(template.transform(words), template.transform(tuples), strict=True):
+        assert (one != other).nnz == 0
+    with raises("sentences[0][0]", expected="a tuple of the 2 columns of training"):
+        WindowFeatures().fit(CAT).transform(words)
+
+
 @settings(deadline=None)
 @given(sentences=SENTENCES, options=OPTIONS)
 def test_state_round_trip(sentences, options):
@@ -186,8 +198,31 @@ def test_state_round_trip(sentences, options):
     assert restored.vocabulary_ == template.vocabulary_
     assert restored.get_params() == template.get_params()
     assert restored.to_state() == state
+    template.transform(sentences)
+    assert pickle.loads(pickle.dumps(template)).to_state() == state
     for a, b in zip(template.transform(sentences), restored.transform(sentences), strict=True):
         assert (a.toarray() == b.toarray()).all()
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "columns", "offsets"),
+    [
+        ([[1, 0, 1]], ["a"], [["x"]], [0, 1]),
+        ([[0, -2, 1]], ["a"], [["x"]], [0, 1]),
+        ([[0, 1, 2]], ["a"], [["x"]], [0, 1]),
+        ([[0, 0, 0]], ["a"], [["x"]], [0, 1]),
+        ([[0, 0, 1]], [], [["x"]], [0, 1]),
+        ([[0, 0, 1]], ["a"], [["x"], []], [0, 1]),
+        ([[0, 0, 1]], ["a"], [["x"]], [0, 2]),
+        ([[0, 0, 1]], ["a"], [["x"]], [1, 1]),
+        ([[0, 0, 1]], ["a"], [["x"]], [0, 2, 1]),
+        ([[0, 0, 1]], ["a"], [["x"]], [0, -1, 1]),
+        ([[0, 0, 1]], ["a"], [], [0, 1]),
+    ],
+)
+def test_the_kernel_checks_its_arguments(groups, names, columns, offsets):
+    with pytest.raises(ValueError):
+        FeatureNames([]).count(np.array(groups), names, 0, [], columns, np.array(offsets), 1)
 
 
 @settings(deadline=None)
@@ -249,9 +284,9 @@ def test_wrong_parameters(options, message):
     ("sentences", "message"),
     [
         ("text", r"`sentences` must be a list of sentences of token.* got 'text'"),
-        (["text"], r"`sentences\[0\]` must be a sequence of token tuples.* got 'text'"),
-        ([3], r"`sentences\[0\]` must be a sequence of token tuples.* got 3"),
-        ([["The", "cat"]], r"`sentences\[0\]\[0\]` must be a tuple of columns without.* got 'The'"),
+        (["text"], r"`sentences\[0\]` must be a sequence of tokens.* got 'text'"),
+        ([3], r"`sentences\[0\]` must be a sequence of tokens.* got 3"),
+        ([["The", ("cat",)]], r"`sentences\[0\]\[0\]` must be a tuple of columns without.* got 'The'"),
         ([[("a",)], [("b",), 3]], r"`sentences\[1\]\[1\]` must be a tuple of columns without.* got 3"),
         ([[("a",)], [{"b"}]], r"`sentences\[1\]\[0\]` must be a tuple of columns without.* got \{'b'\}"),
         (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from error_fields import raises
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import FormatError
 from latentstruct.io import (
     GraphFeatures,
     GraphRecord,
@@ -235,15 +235,15 @@ def test_features_of_another_form(tmp_path):
     named = read_graphs(spell([EXAMPLE], tmp_path))
     listed = read_graphs(spell([{"id": 7, "nodes": [{}, {"features": [1]}]}], tmp_path))
     longer = read_graphs(spell([{"nodes": [{"features": [1, 2]}]}], tmp_path))
-    for train, test, message in (
-        (named, listed, r"`records` must be graphs with named values as.* got \[1\.0\]"),
-        (listed, named, "`records` must be graphs with a list of 1 as"),
-        (listed, longer, "`records` must be graphs with a list of 1 as"),
+    for train, test, got, expected in (
+        (named, listed, [1.0], "named values as features of node 1, as in training"),
+        (listed, named, named[0].nodes[0].features, "a list of 1 as features of node 0, as in training"),
+        (listed, longer, "a list of 2", "a list of 1 as features of node 0, as in training"),
     ):
-        with pytest.raises(InputError, match=message):
+        with raises("records[0]", got=got, expected=expected):
             GraphFeatures().fit(train).transform(test)
     edged = read_graphs(spell([{"nodes": [{}, {}], "edges": [{"between": [0, 1], "features": [1]}]}], tmp_path))
-    with raises("records", expected="graphs with no list as features of graph 0, edge 0, as in training"):
+    with raises("records[0]", expected="no list as features of edge 0, as in training"):
         GraphFeatures().fit(listed).transform(edged)
     with raises("GraphFeatures", got="no features", expected="fitted before `transform`"):
         GraphFeatures().transform(named)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from latentstruct.solvers.base import initial_weights
 from latentstruct_papers import (
     mssvm_convergence,
+    mssvm_map,
     mssvm_samples,
     mssvm_segmentation,
     mssvm_simulation,
@@ -27,6 +28,7 @@ from latentstruct_papers.mssvm_simulation import (
     show_mean,
 )
 from latentstruct_papers.simulated import make_hidden_field
+from latentstruct_papers.trials import Trials
 
 SMALL = {"n_nodes": 6, "n_train": 8, "n_test": 20}
 
@@ -115,13 +117,21 @@ def test_modlat_with_a_loss_that_ignores_hidden_nodes_is_the_latent_ssvm(field):
 
 def test_table2_has_all_rows(monkeypatch):
     monkeypatch.setattr(mssvm_table2, "TRIALS", {"chain": 2, "grid": 2})
-    scores, said = Scores(), []
-    mssvm_table2.measure(scores, "chain", "variance", mssvm_table2.TRAININGS, 2, said.append, **SMALL)
-    mssvm_table2.measure(
-        scores, "grid", "variance", mssvm_table2.TRAININGS, 2, said.append, n_train=4, n_test=5, shape=(2, 2)
-    )
-    mssvm_table2.measure(scores, "chain", "deviation", ("default",), 2, said.append, **SMALL)
+    said = []
+    trainings = (mssvm_table2.TRUE, *mssvm_table2.TRAININGS)
+    plan = [
+        ("chain", "variance", trainings, 2),
+        ("grid", "variance", trainings, 2),
+        ("chain", "deviation", (mssvm_table2.TRUE, "default"), 2),
+    ]
+    sizes = {"n_nodes": 6, "shape": (2, 2), "n_train": 5, "n_test": 10}
+    scores = mssvm_table2.measure_all(Trials(), plan, sizes, said.append)
     assert len(said) == 6
+    for claim in mssvm_table2.claims(scores):
+        assert claim.found.endswith("over 2 trials")
+    key = ("chain", "variance", "CCCP")
+    means = [100 * np.mean(scores.found[*key, name]) for name in ("MSSVM", "LSSVM")]
+    assert mssvm_table2.claims(scores)[0].found.startswith(f"{means[0]:.1f}, {means[1]:.1f}: ")
     table = mssvm_table2.accuracy_table(scores)
     assert [row[:2] for row in table.rows][:4] == [
         ["chain", "SGD"],
@@ -141,7 +151,9 @@ def test_table3_has_all_rows():
     scores = Scores()
     for spread in (10.0, 0.1):
         for trial in range(2):
-            mssvm_table3.measure(scores, spread, trial, n_nodes=4, n_train=5, n_test=5)
+            found = mssvm_table3.measure(spread, trial, {"n_nodes": 4, "n_train": 5, "n_test": 5})
+            for model, accuracy in found.items():
+                scores.add(accuracy, spread, model)
     results = mssvm_table3.Uncertainty(scores, (10.0, 0.1))
     table = results.table()
     assert [row[0] for row in table.rows] == ["10", "0.1", "mean"]
@@ -155,6 +167,9 @@ def test_table3_has_all_rows():
     assert apart.rows[0][5] == scores.difference((10.0, "MSSVM"), (10.0, "ModLat"))
     assert apart.rows[0][-1] == pytest.approx(79.30 - 77.16, abs=0.01)
     assert len(draw(results.draw).containers) == len(mssvm_table3.COMPARED)
+    assert [claim.what.rpartition(" ")[2] for claim in results.claims()] == ["LSSVM", "HCRF", "2", "10", "ModLat"]
+    ours, others = (np.mean([scores.found[s, name] for s in (10.0, 0.1)]) for name in ("MSSVM", "ModLat"))
+    assert results.claims()[-1].found.startswith(f"{100 * ours:.1f}, {100 * others:.1f}: ")
 
 
 # ---- convergence -----------------------------------------------------------------------------------------
@@ -198,6 +213,36 @@ def test_convergence_tables():
         assert row[3] <= min(row[1:3]) + 1e-9
     assert len(results.pace_table().rows) == len(mssvm_convergence.SHOWN_PASSES)
     assert len(draw(results.draw_norms).lines) == len(draw(results.draw_objectives).lines) == 3
+
+
+# ---- the map --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", mssvm_map.MISMATCHES, ids=lambda how: how.name)
+def test_training_examples_are_spoiled_as_described(how):
+    field = make_hidden_field("chain", n_train=30, n_test=2, n_nodes=20, random_state=0)
+    X, Y, X_test = mssvm_map.spoil(field, how, 25, seed=1)
+    assert len(X) == len(Y) == 25
+    assert len(X[0].edges) == len(X_test[0].edges) == round(how.edges * 19)
+    changed = np.mean([(y != t)[~field.hidden].mean() for y, t in zip(Y, field.Y_train, strict=False)])
+    # A quarter of the random labels is right.
+    assert changed == pytest.approx(0.75 * how.noise, abs=0.06)
+    assert all((y[field.hidden] == -1).all() for y in Y)
+    found = mssvm_map.measure(how, 4, 0, (1.0,))
+    assert [C for _, C in found.values()] == [1.0, 1.0]
+    assert all(accuracy > 0.25 for accuracy, _ in found.values())
+
+
+def test_map_has_paired_differences():
+    results = mssvm_map.Map(mssvm_map.MISMATCHES[:1], (5, 20))
+    name = mssvm_map.RIGHT.name
+    for size, ours, others in ((5, 0.6, 0.5), (5, 0.8, 0.7), (20, 0.9, 0.9), (20, 0.7, 0.7)):
+        results.add(name, size, {"MSSVM": [ours, 1.0], "HCRF": [others, 0.1]})
+    assert results.table().rows == [[name, "+10.0 ± 0.0", "+0.0 ± 0.0"]]
+    (claim,) = results.claims()
+    assert claim.found == "+5.0 ± 0.0 over 2 trials; by size +10.0, +0.0"
+    assert claim.verdict == "reproduced"
+    assert len(draw(results.draw).texts) == 2
 
 
 # ---- figures ---------------------------------------------------------------------------------------------

@@ -76,8 +76,10 @@ def test_solvers_of_nested_problems_hand_the_bound_on(watch):
     assert 0 < watch.peak <= 3.6e4
     free = LatentSSVM(task, C=1.0).fit(X, Y)
     assert watch.peak > 3.6e4
-    # CCCP ends in one of several minima.
-    assert model.objective_ <= 1.2 * free.objective_
+    # CCCP ends in one of several minima; the bound does not keep it from solving the convex problems.
+    for one in (model, free):
+        assert one.stop_reason_ == "converged"
+        assert one.relative_gap_ <= 2e-3
     inner = CCCP(Bundle(), cache_mb=7.0)._convex_solver(None, repeated=False)
     assert inner.cache_mb == 7.0
     assert CCCP(Bundle(cache_mb=3.0))._convex_solver(None, repeated=False).cache_mb == 3.0

@@ -810,6 +810,37 @@ def test_the_default_needs_few_passes_where_C_is_very_large():
     assert result.gap <= 0.01 * result.objective
 
 
+def separable_problem(scale):
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 5, 500)
+    X = scale * (rng.normal(size=(5, 20))[Y] + rng.normal(size=(500, 20)))
+    task = Multiclass()
+    task.learn(X, Y)
+    return build_objective(task, task.prepare(X, Y), np.ones(500), HARD)
+
+
+def test_the_default_returns_to_blocks_if_the_bundle_stalls():
+    # Losses of separable examples vanish at the minimum, and outweigh ½‖w‖² by far elsewhere.
+    result = HingeSolver(tol=0.01).minimize(separable_problem(300.0))
+    assert result.reason == "converged"
+    assert result.gap <= 0.01 * result.objective
+
+
+@pytest.mark.parametrize("most", [6, 12, 30])
+def test_a_full_bundle_loses_no_bound(most):
+    objective = correlated_problem(scale=3.0)
+    bounds = []
+    solver = Bundle(tol=1e-4, max_planes=most, max_iter=200)
+    result = solver.minimize(objective, callback=lambda line: bounds.append(line.lower_bound))
+    model = result.state
+    model.solve(result.w, 1e-12)
+    assert model.size <= most
+    assert model.bound() >= bounds[-1] - 1e-6 * result.objective
+    assert model.model(result.w) <= result.objective + 1e-9 * result.objective
+    reference = Bundle(tol=1e-6).minimize(objective)
+    assert model.bound() <= reference.objective * (1.0 + 1e-9)
+
+
 def test_given_weights_that_are_good_are_certified_in_few_passes():
     # About 6 passes against 40. One does not suffice: weights alone do not tell the dual variables.
     objective = correlated_problem(scale=3.0)
@@ -893,6 +924,7 @@ def test_rescaled_bundles_hold_the_planes_of_the_new_weights():
             BlockAscent(max_iter=15, max_planes=2),
             BlockAscent(max_iter=15, cache_mb=0.06),
             HingeSolver(max_iter=15, patience=4, hopeless=0.0),
+            HingeSolver(max_iter=60, patience=2, hopeless=0.0),
             CuttingPlane(max_iter=8),
             FrankWolfe(max_iter=15),
             FrankWolfe(max_iter=15, average=True, max_planes=2),

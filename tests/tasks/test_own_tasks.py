@@ -554,6 +554,12 @@ SLIPS = [
         lambda self, X, Y: np.ones((1, 12)),
         r"`joint_feature_batch` must be an array of shape \(8, 12\), got shape \(1, 12\)",
     ),
+    (
+        Listed,
+        "candidates",
+        lambda self, x: ([], None, np.zeros((0, 12))),
+        "`outputs of example 0` must be at least one candidate",
+    ),
     (Batches, "output_loss_batch", nothing, r"`Slip\.output_loss_batch` must be 8 values, one per example, got None"),
     (Batches, "output_loss_batch", lambda self, Y, Z: 1.0, r"`Slip\.output_loss_batch` must be 8 values, one per"),
     (Batches, "output_loss_batch", lambda self, Y, Z: COSTS[Y], "`output_loss of example 0` must be a finite"),

@@ -16,7 +16,7 @@ import reference
 from error_fields import raises
 from latentstruct import LatentSSVM, PairwiseRanking, PrecisionAtK, StructuralSVM, load
 from latentstruct.core.protocols import Temperature
-from latentstruct.datasets import load_letor_mq2008
+from latentstruct.datasets import load_letor_mq2008, load_letor_ohsumed
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io import read_queries, write_scores
 from latentstruct.metrics import average_precision, ndcg_at_k, precision_at_k, ranking_scores
@@ -555,6 +555,21 @@ def test_scores_of_all_documents_together(tmp_path):
 # ---- LETOR -----------------------------------------------------------------------------------------------------
 
 
+def test_ohsumed_is_scaled_within_queries(tmp_path):
+    (tmp_path / "letor3_ohsumed").mkdir()
+    for part in range(1, 6):
+        lines = "".join(f"{j % 3} qid:{part} 1:{part + 2.0 * j} 2:7 45:{-j}\n" for j in range(5))
+        write(tmp_path / "letor3_ohsumed", lines, f"S{part}.txt.gz")
+    queries = load_letor_ohsumed(1, "train", tmp_path)
+    assert queries.ids == ["1", "2", "3"]
+    for x, y in zip(queries.X, queries.Y, strict=True):
+        close(x[:, 0], np.linspace(0, 1, 5))
+        close(x[:, 44], np.linspace(1, 0, 5))
+        assert x.shape == (5, 45)
+        assert not x[:, 1:44].any()
+        assert y.tolist() == [0, 1, 2, 0, 1]
+
+
 def test_letor_folds(tmp_path):
     (tmp_path / "letor_mq2008").mkdir()
     for part in range(1, 6):
@@ -613,19 +628,19 @@ def test_precision_experiment_on_made_up_queries(tmp_path, monkeypatch):
     monkeypatch.setattr(lssvm_precision, "REFERENCE", 10.0)
     monkeypatch.setattr(lssvm_precision, "QUICK_STRENGTHS", (1.0, 10.0))
     rng = np.random.default_rng(0)
-    (tmp_path / "letor_mq2008").mkdir()
+    (tmp_path / "letor3_ohsumed").mkdir()
     for part in range(1, 6):
         lines = []
         for query in range(10):
-            X = rng.random((8, 46))
+            X = rng.random((8, 45))
             grades = (X[:, 0] + 0.5 * X[:, 1] + 0.2 * rng.normal(size=8) > 1.0).astype(int)
             for x, grade in zip(X.tolist(), grades, strict=True):
                 pairs = " ".join(f"{f}:{v:.4f}" for f, v in enumerate(x, 1))
                 lines.append(f"{grade} qid:{part}{query} {pairs}\n")
-        write(tmp_path / "letor_mq2008", "".join(lines), f"S{part}.txt.gz")
+        write(tmp_path / "letor3_ohsumed", "".join(lines), f"S{part}.txt.gz")
     said = []
     findings = run_experiment("lssvm-precision", tmp_path, quick=True, say=said.append)
-    assert len(said) == 6
+    assert len(said) == 5
     test, train, gains, random = findings.tables
     assert test.columns == ["model", "P@1", "P@3", "P@5", "paper P@1", "paper P@3", "paper P@5"]
     shown = {row[0]: row[1:] for row in test.rows}
@@ -635,16 +650,23 @@ def test_precision_experiment_on_made_up_queries(tmp_path, monkeypatch):
     # 46 features and 30 queries: training must get better than where it began.
     assert all(row[2] > 0 for row in gains.rows if row[0] == "10")
     assert len(random.rows) == 3
+    assert len(findings.claims) == 3
+    means = next(row[1:4] for row in test.rows if row[0] == "start")
+    shown = " ".join(f"{value:.3f}".lstrip("0") for value in means)
+    # Folds are of one size, so means over queries and over folds are equal.
+    assert shown in findings.claims[1].found
     assert {path.suffix for path in findings.save(tmp_path / "out")} == {".json", ".txt", ".html", ".png"}
 
 
 @pytest.mark.data
 @needs_data
 def test_latent_training_improves_on_its_start_on_real_queries():
-    parts = (load_letor_mq2008(1, part) for part in ("train", "validation", "test"))
-    start, latent, random = lssvm_precision.measure_latent(lssvm_precision.Fold(1, *parts), 3, (1000.0,))
-    assert [one.model for one in (start, latent, random)] == ["start", "latent SSVM", "random start"]
-    assert latent.train > max(start.train, random.train)
+    fold = lssvm_precision.load_fold(lssvm_precision.OHSUMED, 1, None)
+    found = lssvm_precision.measure_latent(fold, 3, (1000.0,))
+    *starts, latent, random = found
+    assert {one.model for one in starts} == {"start"}
+    assert [latent.model, random.model] == ["latent SSVM", "random start"]
+    assert latent.train > max(one.train for one in starts)
 
 
 @pytest.mark.data

@@ -222,9 +222,8 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path):
 
 def examples_of(losses, n=None):
     n = len(losses) if n is None else n
-    return Examples(
-        "data", [f"example {i}" for i in range(n)], losses, "loss", [""] * n, lambda i: [Text(f"drawn {i}")]
-    )
+    names = [f"example {i}" for i in range(n)]
+    return Examples(names, losses, "loss", [""] * n, lambda i: [Text(f"drawn {i}")], source="data")
 
 
 def flat(blocks):

@@ -7,8 +7,8 @@ import pytest
 from matplotlib import pyplot
 
 from command import run
-from latentstruct.cli.kinds.cluster import clusterings
-from latentstruct.cli.kinds.cluster.clusterings import ITEMS_SHOWN, Clustering
+from latentstruct.cli.kinds.cluster import report as clusters
+from latentstruct.cli.kinds.cluster.report import ITEMS_SHOWN, Clustering
 from latentstruct.cli.kinds.detect import report as detect
 from latentstruct.cli.kinds.segment import report as segment
 from latentstruct.cli.options import HeldOut
@@ -157,8 +157,8 @@ def test_without_a_forest_clusters_are_a_table(trained):
 
 def test_texts_that_the_font_lacks_are_a_table_too():
     one = Clustering(["東京", "彼", "x"], np.array([0, 0, 1]), np.array([0, 0, 1]), np.array([[0, 1]]))
-    (table,) = clusterings.draw(one, "mentions")
-    assert table == clusterings.cluster_table(one, "mentions")
+    (table,) = clusters.draw(one, "mentions")
+    assert table == clusters.cluster_table(one, "mentions")
     assert table.rows == [["1", "東京 (A) · 彼 (A)", 2], ["–", "x (–)", 1]]
 
 

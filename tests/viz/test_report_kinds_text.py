@@ -238,7 +238,7 @@ def test_known_sites_of_motifs(motif, tmp_path):
         f"sequence\tstart\tend\n{hit.sequence}\t{hit.start}\t{hit.end}\n{missed.sequence}\t{far}\t{far + 8}\n"
     )
     _, _, examples = examples_of(motif / "model", data=str(motif / "data.fa"), sites=str(table))
-    assert dict(examples.scores)["sites hit"] == "50.0 % of 2 sequences"
+    assert dict(examples.scores)["sites hit"] == "50.00 % of 2 sequences"
     assert examples.remarks[0].endswith("site hit")
     assert examples.remarks[1].endswith("site missed")
     marks = [

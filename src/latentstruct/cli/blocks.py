@@ -91,21 +91,21 @@ def row_of(X: Any, i: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return found, np.asarray(row[0][found], dtype=np.float64)
 
 
-def strongest_bars(name_of: Callable[[int], str], weights: NDArray[np.float64], meaning: str) -> Block:
+def strongest_bars(names: Sequence[str], coef: NDArray[np.float64], meaning: str) -> Block:
     """Return the strongest weights as bars, or as a table where the font of plots lacks letters of their names.
 
-    `meaning` explains positive and negative weights.
+    The names are those of the first weights; `meaning` explains positive and negative ones.
     """
-    shown = largest(weights, TOP_FEATURES)
+    shown = largest(coef[: len(names)], TOP_FEATURES)
     if not shown:
         return Text("All weights are 0.")
-    names, values = [name_of(k) for k in shown], weights[shown]
-    caption = f"The {len(shown)} strongest of {len(weights)} weights: {meaning}."
-    if not can_write(names):
-        rows = [[name, value] for name, value in zip(names, values.tolist(), strict=True)]
+    called, values = [names[k] for k in shown], coef[shown]
+    caption = f"The {len(shown)} strongest of {len(names)} weights: {meaning}."
+    if not can_write(called):
+        rows = [[name, value] for name, value in zip(called, values.tolist(), strict=True)]
         return TableBlock("Strongest weights", ("feature", "weight"), rows, caption)
-    alt = f"Bars of the {len(shown)} strongest weights; the strongest is that of {names[0]}, {values[0]:+.3g}."
-    return Drawing(lambda ax: plot_weights(names, values, ax), alt, caption, height=0.9 + 0.24 * len(shown))
+    alt = f"Bars of the {len(shown)} strongest weights; the strongest is that of {called[0]}, {values[0]:+.3g}."
+    return Drawing(lambda ax: plot_weights(called, values, ax), alt, caption, height=0.9 + 0.24 * len(shown))
 
 
 def sentence_name(number: int, words: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from latentstruct.cli.declaring import (
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.grammar import App, Command, commands_of, lazy_group
 from latentstruct.cli.infer import InferOptions, infer
+from latentstruct.cli.kind import KindSpec
 from latentstruct.cli.lazy import models, plots, sharded
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.prepared import prepare, show_prepared
@@ -54,47 +56,25 @@ def kinds_command(attribute: str) -> type[Command]:
     return KindsCommand
 
 
-@cache
-def train_commands() -> dict[str, Any]:
-    """Return the trainings."""
-    found = App()
-    for name, kind in KINDS.items():
-        found.command(name)(command_of(kind.options, partial(train, kind)))
-    return commands_of(found)
+def add_group(run: Callable[[KindSpec, Any], None], help: str, options: Callable[[KindSpec], type[Any] | None]) -> None:
+    """Add a command of the name of `run` that has one command per kind, if the kind has options for it."""
+
+    @cache
+    def commands() -> dict[str, Any]:
+        found = App()
+        for name, kind in KINDS.items():
+            declared = options(kind)
+            if declared is not None:
+                found.command(name)(command_of(declared, partial(run, kind)))
+        return commands_of(found)
+
+    app.add_typer(App(), name=run.__name__, cls=lazy_group(commands), help=help)
 
 
-@cache
-def prepare_commands() -> dict[str, Any]:
-    """Return the commands that prepare data."""
-    found = App()
-    for name, kind in KINDS.items():
-        if kind.prepare_options is not None:
-            found.command(name)(command_of(kind.prepare_options, partial(prepare, kind)))
-    return commands_of(found)
-
-
-@cache
-def curve_commands() -> dict[str, Any]:
-    """Return the learning curves."""
-    found = App()
-    for name, kind in KINDS.items():
-        found.command(name)(command_of(curve_options(kind), partial(curve, kind)))
-    return commands_of(found)
-
-
-app.add_typer(App(), name="train", cls=lazy_group(train_commands), help="Train a model and save it.")
-app.add_typer(
-    App(),
-    name="prepare",
-    cls=lazy_group(prepare_commands),
-    help="Prepare data that need not fit into memory, for training or for a trained model.",
-)
-app.add_typer(
-    App(),
-    name="curve",
-    cls=lazy_group(curve_commands),
-    help="Draw a learning curve: held-out scores against the number of training examples.",
-)
+add_group(train, "Train a model and save it.", lambda kind: kind.options)
+PREPARING = "Prepare data that need not fit into memory, for training or for a trained model."
+add_group(prepare, PREPARING, lambda kind: kind.prepare_options)
+add_group(curve, "Draw a learning curve: held-out scores against the number of training examples.", curve_options)
 
 
 def print_version(wanted: bool) -> None:
@@ -148,7 +128,7 @@ def predict(options: PredictOptions) -> None:
     model, output = options.model, options.output
     check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
-    check_output(output, kind.input_files(options.data))
+    kind.check_output(output, options.data)
     flags = {name: value for name in ("confidence", "topk", "skip_bad") if (value := getattr(options, name))}
     kind.check_flags(flags)
     kind.predict(trained, options.data, output, **flags)

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from latentstruct.cli.kind import KindSpec
+from latentstruct.cli.kind import TRANSITIONS, KindSpec, show_weights
 from latentstruct.cli.run import describe_fit
 from latentstruct.core.lazy import np
-from latentstruct.progress.display import fit_facts, print_facts, print_table
+from latentstruct.progress.display import fit_facts, print_facts
 
 LABELS_SHOWN = 30
 PLAIN = bool | int | float | str | None
@@ -76,13 +76,6 @@ def strongest_features(weights: Any, name_of: Callable[[int], str], top: int) ->
     return strongest(weights, top, lambda k: {"feature": name_of(k)})
 
 
-def show_transitions(result: dict[str, Any]) -> None:
-    """Print the strongest transitions, if there are any."""
-    if result.get("transitions"):
-        rows = [(str(t["from"]), str(t["to"]), f"{t['weight']:+.4f}") for t in result["transitions"]]
-        print_table("strongest transitions", ("from", "to", "weight"), rows, n_text=2)
-
-
 def show_info(kind: KindSpec | None, result: dict[str, Any]) -> None:
     """Print what a model is."""
     params = {key: value for key, value in result["params"].items() if value not in (None, False)}
@@ -99,7 +92,7 @@ def show_info(kind: KindSpec | None, result: dict[str, Any]) -> None:
     facts += fit_facts(result)
     if kind is None:
         print_facts(facts)
-        show_transitions(result)
+        show_weights(result, [TRANSITIONS])
     else:
         print_facts([*facts, *kind.facts(result)])
         kind.show_details(result)

@@ -17,6 +17,9 @@ from latentstruct.progress.display import print_json, say
 from latentstruct.progress.heartbeat import each
 
 if TYPE_CHECKING:
+    from latentstruct.core.protocols import Temperature
+    from latentstruct.inference.elimination import Elimination
+    from latentstruct.inference.pruning import Pruned
     from latentstruct.inference.structure import Beliefs
 
 SIDE = 4
@@ -28,11 +31,14 @@ MOST_MEMORY = 8 * GIGABYTE
 """Most memory that exact inference uses by default: larger tables take minutes."""
 ENTRY = 16
 """Bytes per entry of a table, with its messages."""
+PROVED = 1e-9
+"""Relative gap at which an assignment counts as the best."""
 MOST_ENTRIES = 2**26
 """The largest table that a limit of the width alone allows: half a gigabyte."""
 
 
 UaiTask = Literal["PR", "MAR", "MAP", "MMAP"]
+Wide = Literal["bounds", "propagation", "toulbar2"]
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,14 @@ class Answer:
     """The solution of a task for one sample of evidence.
 
     `value` is the natural logarithm of the partition function (PR, MAR), of the weight of the best assignment (MAP),
-    or of the best sum (MMAP); −inf if nothing is possible. `exceeded` is why it is not exact.
+    or of the best sum (MMAP); −inf if nothing is possible. `exceeded` is why it is not found by elimination; the value
+    for the best weights is then between `lower` and `upper`.
     """
 
     solution: Any
     value: float
+    lower: float
+    upper: float
     exact: bool
     converged: bool
     exceeded: str | None
@@ -98,8 +107,8 @@ class Answer:
 class InferOptions:
     """Solve a task of the UAI competitions for a Markov or Bayesian network, in and out in their formats.
 
-    Inference is exact, by elimination, where the width allows it; otherwise by belief propagation, which is reported on
-    standard error.
+    Inference is exact, by elimination, where the width allows it; otherwise by belief propagation and local search.
+    Bounds of the result are then reported on standard error.
 
     Impossible evidence has the partition function 0: PR is -inf, all marginals are written as 0.
 
@@ -118,10 +127,7 @@ class InferOptions:
     evidence: str | None = option(None, "Observed variables and their states.", metavar="FILE")
     query: str | None = option(None, "MMAP: the variables to maximize over.", metavar="FILE")
     max_memory: float | None = option(
-        None,
-        "Gigabytes for exact inference; beyond it, belief propagation.",
-        shown="a quarter of the free memory, at most 8",
-        min=0.0,
+        None, "Gigabytes for exact inference.", shown="a quarter of the free memory, at most 8", min=0.0
     )
     max_entries: int | None = option(
         None, "Limit exact inference by the entries of the largest table instead.", shown="no limit", min=1
@@ -130,6 +136,14 @@ class InferOptions:
         None, "Limit exact inference by the width instead; that of a tree is 1.", "--max-width", min=0
     )
     exact: bool = option(False, "Fail if the limit is exceeded, instead of an approximation.")
+    wide: Wide = option(
+        "bounds",
+        "Models beyond the limit. bounds: belief propagation and, but for MMAP, bounds of the value; propagation: no "
+        "bounds; toulbar2: MAP by branch and bound.",
+        metavar="NAME",
+    )
+    bound_entries: int = option(2**10, "Largest table for bounds; larger ones are tighter and slower.", min=1)
+    max_seconds: float | None = option(None, "CPU time of toulbar2 in seconds.", shown="no limit")
     natural: bool = option(False, "The tables hold natural logarithms.", sets="scale")
     log10: bool = option(False, "The tables hold logarithms to base 10.")
     output: str = output_file_option()
@@ -148,6 +162,12 @@ class InferOptions:
             raise InputError("query", NOTHING, "a file with the variables to maximize over for `task` MMAP")
         if self.task != "MMAP" and self.query is not None:
             raise InputError("query", self.query, f"left out for `task` {self.task}")
+        if self.wide == "toulbar2" and self.task != "MAP":
+            raise InputError("wide", self.wide, "'bounds' or 'propagation' for other tasks than MAP")
+        if self.max_seconds is not None and self.wide != "toulbar2":
+            raise InputError("max_seconds", self.max_seconds, "left out unless `wide` is toulbar2")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise InputError("max_seconds", self.max_seconds, "a number above 0")
         check_one_stream(model=self.model, evidence=self.evidence, query=self.query)
         check_output(self.output, [name for name in (self.model, self.evidence, self.query) if name is not None])
 
@@ -168,7 +188,7 @@ def infer(options: InferOptions) -> None:
     query = None if options.query is None else io.read_uai_query(options.query, len(network.cards))
     answers = []
     for k, observed in enumerate(each(samples, len(samples), "samples solved"), 1):
-        answers.append(solve(network, options.task, observed, query, limits))
+        answers.append(solve(network, options, observed, query, limits))
         say_remarks(answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed))
     if not options.json or options.output != STANDARD_STREAM:
         io.write_uai_solutions(options.output, io.UaiSolutions(options.task, [answer.solution for answer in answers]))
@@ -180,12 +200,19 @@ def infer(options: InferOptions) -> None:
 
 
 def solve(
-    model: "io.UaiModel", task: UaiTask, observed: Mapping[int, int], query: Sequence[int] | None, limits: Limits
+    model: "io.UaiModel",
+    options: InferOptions,
+    observed: Mapping[int, int],
+    query: Sequence[int] | None,
+    limits: Limits,
 ) -> Answer:
     """Solve a task given the observed states of some variables; `query` are those to maximize over, for MMAP."""
     from latentstruct.core.protocols import Temperature
     from latentstruct.inference.conditioning import Conditioned
+    from latentstruct.inference.elimination import Elimination
+    from latentstruct.inference.pruning import Pruned
 
+    task = options.task
     structure, unary, tables = model.structure()
     states = np.zeros(len(model.cards), dtype=np.int64)
     fixed = np.zeros(len(model.cards), dtype=np.bool_)
@@ -194,30 +221,65 @@ def solve(
         states[variable], fixed[variable] = state, True
     hidden[list(query or [])] = False
     given = Conditioned(structure, fixed)
-    rest_unary, rest_tables, constants = given.reduce(unary, tables, states)
+    *whole, constants = given.reduce(unary, tables, states)
     temperature = Temperature(0.0 if task in ("MAP", "MMAP") else 1.0, 0.0 if task == "MAP" else 1.0)
-    found, exceeded = pool(given.rest, hidden[given.free], rest_unary, rest_tables, temperature, limits)
-    beliefs = given.spread(found, states, constants=constants)
-    solution = read_solution(beliefs, task, model, query)
-    return Answer(solution, float(beliefs.values[0]), bool(beliefs.exact[0]), bool(beliefs.converged[0]), exceeded)
-
-
-def pool(
-    structure: Any, hidden: Any, unary: Any, tables: Any, temperature: Any, limits: Limits
-) -> tuple["Beliefs", str | None]:
-    """Return the beliefs of one graph, and why they are not exact where they are not."""
-    from latentstruct.inference.elimination import Elimination
-
-    plan = Elimination(structure, hidden, max_entries=limits.entries(structure.cards.tolist()))
+    pruned = Pruned(given.rest, whole[0], whole[1])
+    plan = Elimination(pruned.rest, hidden[given.free], max_entries=limits.entries(pruned.rest.cards.tolist()))
     if limits.allow(plan):
-        return plan.run(unary, tables, temperature), None
+        exceeded, found = None, plan.run(pruned.unary, pruned.tables, temperature)
+        lower = upper = float(found.values[0])
+    else:
+        exceeded = check_limits(plan, limits)
+        found, lower, upper = approximate(pruned, plan, temperature, options)
+    beliefs = given.spread(pruned.spread(found), states, constants=constants)
+    solution = read_solution(beliefs, task, model, query)
+    constant = float(constants[0])
+    return Answer(
+        solution,
+        float(beliefs.values[0]),
+        lower + constant,
+        upper + constant,
+        bool(beliefs.exact[0]),
+        bool(beliefs.converged[0]),
+        exceeded,
+    )
+
+
+def check_limits(plan: Any, limits: Limits) -> str:
+    """Return the limit that an elimination exceeds; raise InputError if it must be exact."""
     exceeded, cure = limits.exceeded(plan)
     if limits.exact:
-        hint = f"{cure}, observe more variables, or leave out `exact` for an approximation by belief propagation."
+        hint = f"{cure}, observe more variables, or leave out `exact` for an approximation with bounds."
         raise InputError("model", Description(exceeded), "small enough for exact inference", hint)
+    return exceeded
+
+
+def approximate(
+    graph: "Pruned", plan: "Elimination", temperature: "Temperature", options: InferOptions
+) -> tuple["Beliefs", float, float]:
+    """Return the beliefs of a graph that is too wide for elimination, with a lower and an upper bound of the value."""
     from latentstruct.inference.propagation import Propagation
 
-    return Propagation(structure, hidden, max_entries=plan.max_entries).run(unary, tables, temperature), exceeded
+    structure, unary, tables = graph.rest, graph.unary, graph.tables
+    found = Propagation(structure, plan.hidden, max_entries=plan.max_entries).run(unary, tables, temperature)
+    if options.wide == "propagation" or options.task == "MMAP":
+        return found, -math.inf, math.inf
+    if options.wide == "toulbar2":
+        from latentstruct.inference.toulbar2 import maximize
+
+        bounds = maximize(structure, unary, tables, options.max_seconds)
+    else:
+        from latentstruct.inference.bounds import BoundedInference
+
+        engine = BoundedInference(structure, options.bound_entries)
+        bounds = engine.run(unary, tables, temperature.output, starts=[found.states])
+    if options.task == "MAP":
+        if bounds.lower > -math.inf:
+            found.values[:], found.states[:] = bounds.lower, bounds.states
+        found.exact[:] = bounds.gap <= PROVED * max(1.0, abs(bounds.lower))
+    else:
+        found.values.clip(bounds.lower, bounds.upper, out=found.values)
+    return found, bounds.lower, bounds.upper
 
 
 def read_solution(beliefs: "Beliefs", task: UaiTask, model: "io.UaiModel", query: Sequence[int] | None) -> Any:
@@ -233,14 +295,26 @@ def read_solution(beliefs: "Beliefs", task: UaiTask, model: "io.UaiModel", query
 
 def say_remarks(answer: Answer, where: str, with_evidence: bool) -> None:
     """Print on standard error what the solution format cannot hold."""
-    if not answer.exact:
+    if answer.exceeded is not None:
         rest = "converged" if answer.converged else "did not converge"
-        say(f"{where}approximation by belief propagation, which {rest}: {answer.exceeded}")
+        say(f"{where}too wide for elimination: {answer.exceeded}; belief propagation {rest}")
+        say(f"{where}{describe_bounds(answer)}")
     if answer.value == -math.inf and answer.exact:
         subject = "the evidence is impossible" if with_evidence else "the model allows nothing"
         say(f"{where}{subject}: every assignment has weight 0")
     elif answer.value == -math.inf:
-        say(f"{where}belief propagation found no assignment of positive weight; there may still be one")
+        say(f"{where}no assignment of positive weight was found; there may still be one")
+
+
+def describe_bounds(answer: Answer) -> str:
+    """Return a description of the bounds of an answer."""
+    base = math.log(10.0)
+    value, lower, upper = (number / base for number in (answer.value, answer.lower, answer.upper))
+    if answer.exact:
+        return f"log10 of the weight {value:.6g}, proved to be the largest"
+    if upper == math.inf:
+        return f"log10 {value:.6g}, without bounds"
+    return f"log10 {value:.6g}, between {lower:.6g} and {upper:.6g}"
 
 
 def describe(answer: Answer) -> dict[str, Any]:
@@ -249,6 +323,7 @@ def describe(answer: Answer) -> dict[str, Any]:
         "solution": answer.solution,
         "log10_value": answer.value / math.log(10.0),
         "natural_log_value": answer.value,
+        "log10_bounds": [answer.lower / math.log(10.0), answer.upper / math.log(10.0)],
         "possible": answer.value > -math.inf,
         "exact": answer.exact,
         "converged": answer.converged,

@@ -4,16 +4,18 @@ A kind is a folder `latentstruct.cli.kinds.NAME` and its name in `latentstruct.c
 declares a subclass of `KindSpec`; `report`, `sample` and `prepare` are loaded when they are needed.
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from latentstruct.cli.common import is_prepared
+from latentstruct.cli.common import STANDARD_STREAM, check_folder, check_output, is_prepared, located
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, say, show_percent, show_share
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
     from latentstruct.viz.report.blocks import Block, Examples
 
 Facts = list[tuple[str, str]]
+DeclaredFacts = tuple[tuple[str, str], ...]
+"""Names and format strings of facts, each of which is shown if its first field is known; see `format_facts`."""
+WeightTable = tuple[str, str, tuple[str, ...]]
+"""The key of weights in a description, with the title and the columns of their table."""
+TRANSITIONS: WeightTable = ("transitions", "strongest transitions", ("from", "to", "weight"))
+LABEL_WEIGHTS: WeightTable = ("weights", "strongest weights", ("feature", "label", "weight"))
+_EXAMPLE = re.compile(r"\b(?:[XY]|records)\[(\d+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +101,31 @@ def damage(what: str, why: str) -> Description:
     return Description(f"{what} ({why.replace('`', '')})")
 
 
-class _Shares(Formatter):
-    """Format strings in which {share:%} is a percentage, and a dash for None."""
+class _FactFormatter(Formatter):
+    """Format strings of facts.
+
+    {share:%} is a percentage, and a dash for None; {switch:text if true|text if false} is one of two texts; a list is
+    its items, each in the given format.
+    """
 
     def format_field(self, value: Any, spec: str) -> Any:
         """Return a value as text."""
+        if isinstance(value, list | tuple):
+            return ", ".join(self.format_field(item, spec) for item in value)
+        if isinstance(value, bool):
+            return spec.split("|")[not value] if spec else str(value)
         return show_share(value) if spec == "%" else super().format_field(value, spec)
 
+    def first_field(self, text: str) -> str:
+        """Return the name of the first field."""
+        return next(iter(self.parse(text)))[1] or ""
 
-SHARES = _Shares()
+
+def format_facts(declared: DeclaredFacts, values: Mapping[str, Any]) -> Facts:
+    """Return declared facts as text; those whose first field is None or missing are left out."""
+    formatter = _FactFormatter()
+    known = [(name, text) for name, text in declared if value_at(values, formatter.first_field(text)) is not None]
+    return [(name, formatter.format(text, **values)) for name, text in known]
 
 
 def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str, Any]]], f1: bool = True) -> None:
@@ -111,6 +136,17 @@ def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str,
         for label, one in items
     ]
     print_table(title, (first, *names.values(), "true", "predicted"), rows)
+
+
+def show_weights(result: Mapping[str, Any], tables: Iterable[WeightTable]) -> None:
+    """Print the tables of weights that a description has."""
+    for key, title, columns in tables:
+        rows = [
+            [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
+            for one in result.get(key, ())
+        ]
+        if rows:
+            print_table(title, columns, rows, n_text=len(columns) - 1)
 
 
 def value_at(scores: Mapping[str, Any], path: str) -> Any:
@@ -144,16 +180,28 @@ class KindSpec(ABC):
         Fields of `HeldOut` that evaluation reads, and those that it needs.
     evaluation_hint : str
         What to pass to evaluate, with parameters in backticks.
+    folder_mark : str
+        The file that identifies the folder that `predict` writes, empty if it writes a file.
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
+    item : str
+        What the files call an example, such as "graph"; errors of the library about an example then name it so.
     score_facts : tuple of (str, str)
-        Names and format strings of the scores that evaluate prints, if the first one is known; "%" is a percentage.
+        Names and format strings of the scores that evaluate prints; see `format_facts`.
+    described : tuple of str
+        Attributes of `Trained` that `describe` returns, such as "record.n_nodes".
+    info_facts : tuple of (str, str)
+        Names and format strings of the lines that info shows of a description.
+    weights_mean : str
+        What positive and negative weights mean, for a report of weights with one name each (`weight_names`).
     headline : tuple of (str, str)
         Names and paths of the scores to print after a training, as percentages; those that are None are left out.
+    report_facts : tuple of (str, str)
+        Names and format strings of further scores that reports show.
     main : tuple of str
         Paths of the score that early stopping maximizes: the first that there is.
     tables : tuple of (str, str, tuple of str)
-        Keys of `describe` with the titles and columns of their tables.
+        The tables of weights in what `describe` returns.
     per_example : tuple of str
         Fields with one item per example, if `read` returns a dataclass.
     expected_stops : tuple of str
@@ -183,13 +231,17 @@ class KindSpec(ABC):
     judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
     judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
     evaluation_hint: ClassVar[str] = "Pass labeled data as `data`."
+    folder_mark: ClassVar[str] = ""
     predict_flags: ClassVar[frozenset[str]] = frozenset()
-    score_facts: ClassVar[tuple[tuple[str, str], ...]] = ()
+    item: ClassVar[str] = ""
+    score_facts: ClassVar[DeclaredFacts] = ()
+    described: ClassVar[tuple[str, ...]] = ()
+    info_facts: ClassVar[DeclaredFacts] = ()
+    weights_mean: ClassVar[str] = ""
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
+    report_facts: ClassVar[DeclaredFacts] = ()
     main: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-        ("weights", "strongest weights", ("feature", "weight")),
-    )
+    tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
     per_example: ClassVar[tuple[str, ...]] = ()
     expected_stops: ClassVar[tuple[str, ...]] = ()
     misses_labels: ClassVar[bool] = False
@@ -219,9 +271,16 @@ class KindSpec(ABC):
         """Compute what takes long, once the held-out data have been checked."""
         return loaded
 
-    def naming(self, data: str) -> AbstractContextManager[None]:
-        """Return a context in which errors name what the file holds instead of examples."""
-        return nullcontext()
+    @contextmanager
+    def naming(self, data: str) -> Iterator[None]:
+        """Let errors name what the file holds instead of examples, counted from 1."""
+        try:
+            yield
+        except InputError as error:
+            example = _EXAMPLE.search(error.parameter)
+            if not self.item or example is None:
+                raise
+            raise located(error, f"{data}, {self.item} {int(example[1]) + 1}") from error
 
     def final_record(self, model: Trained, loaded: Loaded) -> Any:
         """Return what is saved beside the trained model."""
@@ -264,8 +323,16 @@ class KindSpec(ABC):
         """Read labeled data, with the features and labels of a model."""
 
     @abstractmethod
+    def find(self, model: Trained, data: Any) -> Any:
+        """Return predictions for what `read` returned, in any form that `compare` and the report take."""
+
+    @abstractmethod
+    def compare(self, model: Trained, data: Any, found: Any) -> dict[str, Any]:
+        """Return the quality of predictions."""
+
     def score(self, model: Trained, data: Any) -> dict[str, Any]:
         """Return the quality of predictions for what `read` returned."""
+        return self.compare(model, data, self.find(model, data))
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the quality of predictions for labeled data."""
@@ -281,6 +348,15 @@ class KindSpec(ABC):
         """Return the files that `predict` reads."""
         return [data]
 
+    def check_output(self, output: str, data: str) -> None:
+        """Raise unless predictions can be written."""
+        if not self.folder_mark:
+            check_output(output, self.input_files(data))
+        elif output == STANDARD_STREAM:
+            raise InputError("output", output, "a folder")
+        else:
+            check_folder(Path(output), self.folder_mark)
+
     def check_flags(self, flags: Mapping[str, Any]) -> None:
         """Raise if `predict` does not take an option."""
         for name, value in flags.items():
@@ -293,9 +369,7 @@ class KindSpec(ABC):
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print what `score` returned."""
-        first = {text: next(iter(SHARES.parse(text)))[1] for _, text in self.score_facts}
-        known = [(name, text) for name, text in self.score_facts if scores.get(first[text] or "") is not None]
-        print_facts([(name, SHARES.format(text, **scores)) for name, text in known])
+        print_facts(format_facts(self.score_facts, scores))
         self.show_score_tables(scores)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
@@ -339,23 +413,31 @@ class KindSpec(ABC):
         """Return the figure of `score` that early stopping maximizes."""
         return float(next(value for path in self.main if (value := value_at(scores, path)) is not None))
 
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        """Return the names of the weights, if each is that of one feature; of others none."""
+        return ()
+
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         """Return what `latentstruct info` shows of a model in addition to what all models have."""
-        return {}
+        found = {path.rpartition(".")[2].rstrip("_"): attrgetter(path)(model) for path in self.described}
+        names = self.weight_names(model)
+        if names:
+            from latentstruct.cli.description import strongest_features
+
+            found["weights"] = strongest_features(model.estimator.coef_[: len(names)], names.__getitem__, top)
+        return found
+
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        """Return the lines to show of a training's result."""
+        return []
 
     def facts(self, result: dict[str, Any]) -> Facts:
-        """Return the lines to show of a training's result or of a description."""
-        return []
+        """Return the lines to show of a description."""
+        return format_facts(self.info_facts, result)
 
     def show_details(self, result: dict[str, Any]) -> None:
         """Print the tables of a description."""
-        for key, title, columns in self.tables:
-            rows = [
-                [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
-                for one in result[key]
-            ]
-            if rows:
-                print_table(title, columns, rows, n_text=len(columns) - 1)
+        show_weights(result, self.tables)
 
     def _module(self, name: str) -> Any:
         return import_module(f"latentstruct.cli.kinds.{self.name}.{name}")
@@ -365,14 +447,22 @@ class KindSpec(ABC):
         return []
 
     def weight_blocks(self, model: Trained) -> "list[Block]":
-        """Return what a report shows of the weights."""
+        """Return what a report shows of the weights: by default the strongest ones."""
+        if self.weights_mean:
+            from latentstruct.cli.blocks import strongest_bars
+
+            return [strongest_bars(self.weight_names(model), model.estimator.coef_, self.weights_mean)]
         blocks: list[Block] = self._module("report").weight_blocks(model)
         return blocks
 
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
         """Return predictions for what `read` returned, to be shown; `source` describes the data."""
-        examples: Examples = self._module("report").examples(model, data, source)
-        return examples
+        with self.naming(source):
+            found = self.find(model, data)
+        scores = self.compare(model, data, found)
+        shown: Examples = self._module("report").examples(model, data, found)
+        facts = [*self.summarize(scores), *format_facts(self.report_facts, scores)]
+        return replace(shown, source=source, scores=facts)
 
     def example(self, seed: int = 0, missing: float = 0.0) -> bytes:
         """Return the file of a small data set; `missing` is the share of labels to leave out."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from latentstruct.core.lazy import LazyModule
 
 if TYPE_CHECKING:
+    from latentstruct.core import ratios
     from latentstruct.data import images as image_files
     from latentstruct.data import sharded
     from latentstruct.data import trees as trees_of
@@ -22,5 +23,6 @@ else:
     box_features, patches, mentions, windows, item_pairs = (
         LazyModule(f"latentstruct.features.{name}") for name in ("boxes", "images", "mentions", "windows", "pairs")
     )
+    ratios = LazyModule("latentstruct.core.ratios")
     models, motif_sites = LazyModule("latentstruct.persistence.models"), LazyModule("latentstruct.tasks.motif.sites")
     plots = LazyModule("latentstruct.viz.plots")

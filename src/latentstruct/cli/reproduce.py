@@ -49,6 +49,10 @@ class ReproduceOptions:
     quick: bool = option(False, "Less data and fewer repetitions: about a minute.")
     data_home: Path | None = option(None, "Folder of the data sets.", metavar="FOLDER", shown="$LATENTSTRUCT_DATA")
     output: Path = option(Path("results"), "Folder for the results.", "-o", "--output", metavar="FOLDER")
+    checkpoint: Path | None = option(
+        None, "File of finished trials; they are not run again if it exists.", metavar="FILE", shown="none"
+    )
+    jobs: int = option(1, "Number of processes that run trials.", metavar="N")
     quiet: bool = quiet_option()
     json: bool = json_option()
 
@@ -69,7 +73,9 @@ def reproduce(options: ReproduceOptions) -> None:
     check_folder(options.output)
     progress = Progress(options.quiet)
     with caught_warnings() as warned, ended_by_interrupt():
-        findings = papers.run_experiment(name, options.data_home, options.quick, progress.say)
+        findings = papers.run_experiment(
+            name, options.data_home, options.quick, progress.say, options.checkpoint, options.jobs
+        )
         files = findings.save(options.output)
     if not options.quiet:
         say_warnings(warned)

@@ -204,7 +204,8 @@ def show_training(kind: KindSpec, result: dict[str, Any]) -> None:
         ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
         ("sizes", sizes_in_words(result)),
         *fit_facts(result),
-        *kind.facts(result),
+        *kind.training_facts(result),
+        *result.get("files", {}).items(),
     ]
     if "validation_scores" in result:
         scores = [score for _, score in result["validation_scores"]]

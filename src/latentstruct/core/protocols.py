@@ -338,8 +338,9 @@ class RowBatch(Protocol):
     shared: bool
 
 
+@runtime_checkable
 class Classifier(Protocol):
-    """Further interface of tasks with `tags.classifier`."""
+    """Further interface of tasks with one label per example, token or node."""
 
     classes_: NDArray
 

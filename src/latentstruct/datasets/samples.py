@@ -1,4 +1,4 @@
-"""Samples with classes, topics or grades: optdigits, adult, Reuters-21578 and LETOR MQ2008."""
+"""Samples with classes, topics or grades: optdigits, adult, Reuters-21578, LETOR MQ2008 and OHSUMED."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from latentstruct.io.tables import read_csv
 from latentstruct.io.text import Source
 
 DIGIT_FEATURES, HIGHEST_COUNT, ADULT_FEATURES = 64, 16, 122
-_N_PARTS, _RANKING_FEATURES = 5, 46
+_N_PARTS = 5
 _SUBSETS = {"train": (0, 1, 2), "validation": (3,), "test": (4,)}
 
 
@@ -220,12 +220,53 @@ def load_letor_mq2008(fold: int, subset: str, data_home: Home = None) -> Queries
     FormatError
         If a file is missing, damaged or of another format.
     """
+    return _read_letor("letor_mq2008", 46, fold, subset, data_home)
+
+
+def load_letor_ohsumed(fold: int, subset: str, data_home: Home = None) -> Queries:
+    """Load one part of a fold of LETOR 3.0 OHSUMED from ``letor3_ohsumed/S1.txt.gz`` … ``S5.txt.gz`` in the data home.
+
+    The files have raw features. They are scaled to [0, 1] within each query; a feature that is equal for all documents
+    of a query becomes 0.
+
+    Parameters
+    ----------
+    fold : {1, 2, 3, 4, 5}
+        Fold 1 trains on S1, S2 and S3, validates on S4 and tests on S5; each further fold is shifted by one.
+    subset : {"train", "validation", "test"}
+        The part.
+    data_home : str or path, optional
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA``.
+
+    Returns
+    -------
+    Queries
+        Documents with 45 features and grades 0, 1 and 2.
+
+    Raises
+    ------
+    InputError
+        If there is no such fold or part, or no data home.
+    FormatError
+        If a file is missing, damaged or of another format.
+    """
+    found = _read_letor("letor3_ohsumed", 45, fold, subset, data_home)
+    scaled: list[NDArray[np.float64]] = []
+    for x in found.X:
+        dense = x if isinstance(x, np.ndarray) else x.toarray()
+        lowest, range_ = dense.min(axis=0), np.ptp(dense, axis=0)
+        scaled.append((dense - lowest) / np.where(range_ > 0, range_, 1.0))
+    return Queries(found.ids, scaled, found.Y, found.documents)
+
+
+def _read_letor(name: str, n_features: int, fold: int, subset: str, data_home: Home) -> Queries:
+    """Return one part of a fold of a data set in five files."""
     if isinstance(fold, bool) or fold not in range(1, _N_PARTS + 1):
         raise InputError("fold", fold, f"an integer from 1 to {_N_PARTS}")
     if subset not in _SUBSETS:
         raise InputError("subset", subset, "'train', 'validation' or 'test'")
     numbers = [(fold - 1 + shift) % _N_PARTS + 1 for shift in _SUBSETS[subset]]
-    parts = [read_queries(dataset_file(data_home, f"letor_mq2008/S{s}.txt.gz"), _RANKING_FEATURES) for s in numbers]
+    parts = [read_queries(dataset_file(data_home, f"{name}/S{s}.txt.gz"), n_features) for s in numbers]
     return Queries(
         [query for part in parts for query in part.ids],
         [x for part in parts for x in part.X],

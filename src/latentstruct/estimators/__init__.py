@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from latentstruct.estimators.annotators import AnnotatorCRF, DawidSkene, majority_vote
     from latentstruct.estimators.early_stopping import EarlyStopping
     from latentstruct.estimators.general import StructuredEstimator
     from latentstruct.estimators.kernel import KernelStructuralSVM
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
     from latentstruct.estimators.min_entropy import MinEntropySSVM
     from latentstruct.estimators.observed import CRF, StructuralSVM
     from latentstruct.estimators.perceptron import StructuredPerceptron
+    from latentstruct.estimators.pipeline import FeaturePipeline
     from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
+        "annotators": ("AnnotatorCRF", "DawidSkene", "majority_vote"),
         "early_stopping": ("EarlyStopping",),
         "general": ("StructuredEstimator",),
         "kernel": ("KernelStructuralSVM",),
@@ -24,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "min_entropy": ("MinEntropySSVM",),
         "observed": ("CRF", "StructuralSVM"),
         "perceptron": ("StructuredPerceptron",),
+        "pipeline": ("FeaturePipeline",),
         "uncertain": ("IterativeLSVM", "ModLat"),
     },
 )

@@ -114,7 +114,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         The weights of the features, one row per class, or per class and state, without those of a constant feature;
         where examples are the rows of a matrix. The importances of `sklearn.feature_selection.RFE`.
     classes_ : ndarray of shape (S,)
-        The labels, where an output is one label per example.
+        The labels, where an output is one label per example, token or node, in the order of the columns of `marginals`.
     n_features_in_ : int
         Number of features, where X has rows of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -213,10 +213,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     @property
     def classes_(self) -> NDArray:
-        """The labels of a task with one label per example."""
-        if not (hasattr(self, "task_") and self.task_.tags.classifier):
+        """The labels of a task with one label per example, token or node."""
+        task = vars(self).get("task_")
+        if not isinstance(task, Classifier):
             raise AttributeError(f"{type(self).__name__} has no classes_: it is not fitted, or gives no labels")
-        return cast(Classifier, self.task_).classes_
+        return task.classes_
 
     @property
     def feature_weights_(self) -> NDArray[np.float64]:
@@ -288,7 +289,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         y : collection of length n
             The outputs, as the task describes them: one label, or one structure such as a list of labels, per example.
         sample_weight : array of shape (n,), optional
-            Factors of C for the examples.
+            Factors of C for the examples. `Chain` also takes an array per sequence, with one weight per token.
         callback : callable, optional
             Called with an `Iteration` after each iteration. If it returns True, training stops and the best weights so
             far are kept.
@@ -332,7 +333,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             raise InputError("groups", given.groups, "None unless `C` is chosen by folds")
         else:
             self.C_, self.cv_results_ = float(self.C), None
-        return given
+        return given if given.Y is None or isinstance(given.X, ShardedData) else self._prepared_examples(given)
+
+    def _prepared_examples(self, given: FitInputs) -> FitInputs:
+        """Return the examples that the task makes of those given, such as sequences without skipped tokens."""
+        parts = self.task.training_examples(given.X, given.Y, given.sample_weight)
+        changed = parts[1] is not given.Y
+        if changed and given.H is not None:
+            raise InputError("H", given.H, "None if tokens are skipped or have weights")
+        return given._replace(X=parts[0], Y=parts[1], sample_weight=parts[2])
 
     def _path_models(self, given: FitInputs, Cs: Sequence[float], tol: float) -> Iterator[Self]:
         """Yield models for ascending values of C."""

@@ -1,9 +1,15 @@
 """Estimators for structures with latent variables, which are maximized or summed out."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from latentstruct.core.protocols import Regularizer, Temperature
+from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Batch, Regularizer, Temperature
+from latentstruct.core.ratios import EntityRatio
+from latentstruct.core.types import Vector
+from latentstruct.core.validation import instance
 from latentstruct.estimators.base import RegularizedEstimator
+from latentstruct.tasks.base import BaseTask
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -119,6 +125,7 @@ class MarginalSSVM(PooledLatentEstimator):
         return Temperature(0.0, 1.0)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class HiddenCRF(PooledLatentEstimator):
     """Hidden conditional random field: ½‖w‖² − C Σ_i log Σ_h P(y_i, h | x_i), P(y, h | x) ∝ exp w·φ(x, y, h).
 
@@ -132,6 +139,8 @@ class HiddenCRF(PooledLatentEstimator):
         "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
     tol, max_iter, max_seconds : number, optional
         Override the solver's own.
+    entity_ratio : EntityRatio, optional
+        Expected share of entity tokens, for chains of which only entities are labeled.
     C, init, restarts, random_state, warm_start, regularizer, verbose, n_jobs, executor, cache_mb
         See `MarginalSSVM`.
 
@@ -152,7 +161,13 @@ class HiddenCRF(PooledLatentEstimator):
     True
     """
 
+    entity_ratio: EntityRatio | None = None
     margin = False
+    constraints: ClassVar = {"entity_ratio": instance("an EntityRatio object", EntityRatio) | None}
 
     def _temperature(self) -> Temperature:
         return Temperature(1.0, 1.0)
+
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
+        objective = super()._objective(task, batch, weights)
+        return objective if self.entity_ratio is None else self.entity_ratio.added_to(objective)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise, product
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +12,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer
 from latentstruct.data.documents import Document, Mention
 from latentstruct.exceptions import Description, InputError
+from latentstruct.persistence.saved_features import bad_state, read_state
 from latentstruct.progress.heartbeat import each
 
 __all__ = ["Document", "Mention", "MentionPairFeatures"]
@@ -469,6 +471,13 @@ def _articles(p: _Pairs) -> NDArray:
     return first * len(_ARTICLES) + second
 
 
+class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.MentionPairFeatures 1"):
+    """The saved form of `MentionPairFeatures`."""
+
+    entity_types: bool
+    n_features: int
+
+
 class MentionPairFeatures(Transformer):
     """Binary features of all pairs of mentions of a document, for `Coreference` and `CorrelationClustering`.
 
@@ -547,16 +556,16 @@ class MentionPairFeatures(Transformer):
 
     def to_state(self) -> dict[str, Any]:
         """Return the state for saving."""
-        return {"entity_types": bool(self.entity_types), "n_features": len(self.feature_names)}
+        state: dict[str, Any] = msgspec.to_builtins(_State(bool(self.entity_types), self.n_features_))
+        return state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Restore features from the result of `to_state`; raise if it is that of other features."""
-        found = cls()
-        if state.get("n_features") != found.n_features_ or not isinstance(state.get("entity_types"), bool):
-            expected = f"a state of {found.n_features_} features"
-            raise InputError("state", state, expected, "Train the model again with this version.")
-        found.entity_types = state["entity_types"]
+        saved = read_state(_State, state)
+        found = cls(saved.entity_types)
+        if saved.n_features != found.n_features_:
+            raise bad_state(_State, f"{saved.n_features} features instead of {found.n_features_}")
         return found
 
     @property

@@ -1,29 +1,27 @@
 """Features of tokens from a window around them."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import repr_short
+from latentstruct._native.windows import FeatureNames
 from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
-from latentstruct.persistence.saved_features import bad_state, read_state
+from latentstruct.persistence.saved_features import numbered, read_state, saved_names
 
 __all__ = ["WindowFeatures"]
 
 MAX_REACH = 100
 """The largest window and the longest affix."""
 
-_NAME_ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|"})
-
-Sentences = Iterable[Sequence[Sequence[str]]]
+Sentences = Iterable[Sequence[Sequence[str] | str]]
 
 
 class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.WindowFeatures 1"):
@@ -38,26 +36,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     names: list[str]
 
 
-class _Attribute(NamedTuple):
-    """The values of an attribute of the template for all tokens.
-
-    `codes` are the numbers of the distinct values at each token, -1 where the token has none; `names` are the feature
-    names of the distinct values and `counts` their numbers of tokens.
-    """
-
-    names: list[str]
-    codes: NDArray[np.int64]
-    counts: NDArray[np.int64]
-
-
-class _Column(NamedTuple):
-    """A column of all sentences with numbered distinct values, and markers around each sentence."""
-
-    values: list[str]
-    shown: list[str]
-    padded: NDArray[np.int64]
-
-
+@lru_cache(maxsize=2**16)
 def _word_shape(word: str) -> str:
     """Return the classes of the characters of a word, with runs collapsed."""
     shape = ""
@@ -152,8 +131,9 @@ class WindowFeatures(Transformer):
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
-            The sentences; each token is a tuple of its word and any further columns, without the label.
+        sentences : iterable of sequences of tokens
+            The sentences; each token is a tuple of its word and any further columns, without the label, or all are
+            words.
         y : object
             Not used.
 
@@ -162,15 +142,14 @@ class WindowFeatures(Transformer):
         WindowFeatures
             The template itself.
         """
-        self._fit(sentences)
-        return self
+        return self.fit_blocks([sentences])
 
     def transform(self, sentences: Sentences) -> "list[sparse.csr_array]":
         """Return the features of each sentence; features that `fit` did not see are ignored.
 
         Parameters
         ----------
-        sentences : iterable of sequences of token tuples
+        sentences : iterable of sequences of tokens
             The sentences.
 
         Returns
@@ -181,58 +160,35 @@ class WindowFeatures(Transformer):
         return _split_rows(*self.transform_flat(sentences))
 
     def transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
-        """Return the features of the tokens of all sentences in one matrix.
+        """Return the features of the tokens of all sentences in one matrix, and the row where each sentence begins.
 
-        Parameters
-        ----------
-        sentences : iterable of sequences of token tuples
-            The sentences.
-
-        Returns
-        -------
-        X : csr_array of shape (n_tokens, n_features)
-            The features of all tokens.
-        offsets : array of shape (n_sentences + 1,)
-            Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
+        Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
         """
         check_is_fitted(self, "vocabulary_")
+        check_parameters(self)
         columns, offsets = _flatten(sentences, self.n_columns_)
-        return self._matrix(list(self._attributes(columns, offsets)), offsets), offsets
+        if "_names" not in vars(self):
+            self._names = FeatureNames(list(self.vocabulary_))
+        template = self._template(columns)
+        most = 1 + len(template[0]) + 2 * int(self.affixes) + bool(self.shape)
+        found = np.empty(offsets[-1] * most, dtype=np.int32)
+        pointers = np.empty(offsets[-1] + 1, dtype=np.int64)
+        count = self._names.find(*template, columns, offsets, int(self.window), found, pointers)
+        if count <= np.iinfo(np.int32).max:
+            pointers = pointers.astype(np.int32)
+        shape = int(offsets[-1]), len(self.vocabulary_)
+        matrix = sparse.csr_array((np.ones(count), found[:count].copy(), pointers), shape=shape)
+        matrix.has_canonical_format = True
+        return matrix, offsets
 
     def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
-        """Learn the features of the sentences and return them.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of token tuples
-            The sentences.
-        y : object
-            Not used.
-
-        Returns
-        -------
-        list of csr_array of shape (n_tokens, n_features)
-            The features of the tokens of each sentence.
-        """
+        """Learn the features of the sentences and return them; see `fit` and `transform`."""
         return _split_rows(*self.fit_transform_flat(sentences))
 
     def fit_transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
-        """Learn the features of the sentences and return them in one matrix.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of token tuples
-            The sentences.
-
-        Returns
-        -------
-        X : csr_array of shape (n_tokens, n_features)
-            The features of all tokens.
-        offsets : array of shape (n_sentences + 1,)
-            Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
-        """
-        attributes, offsets = self._fit(sentences)
-        return self._matrix(attributes, offsets), offsets
+        """Learn the features of the sentences and return them in one matrix; see `fit` and `transform_flat`."""
+        given = list(sentences)
+        return self.fit(given).transform_flat(given)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the features in the order of their columns.
@@ -293,29 +249,13 @@ class WindowFeatures(Transformer):
         template._parameters()
         integer(1).check(saved.n_columns, "n_columns")
         template.n_columns_ = saved.n_columns
-        if not saved.names:
-            raise bad_state(_State, "no feature names")
-        template.vocabulary_ = {name: index for index, name in enumerate(saved.names)}
-        if len(template.vocabulary_) < len(saved.names):
-            repeated = next(name for name, times in Counter(saved.names).items() if times > 1)
-            raise bad_state(_State, f"the feature name {repr_short(repeated)} twice")
+        template.vocabulary_ = saved_names(_State, saved.names)
         return template
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:
         """Return the checked parameters in the order of the constructor."""
         check_parameters(self)
         return int(self.window), int(self.affixes), bool(self.shape), bool(self.bigrams), int(self.min_count)
-
-    def _fit(self, sentences: Sentences) -> tuple[list[_Attribute], NDArray[np.int64]]:
-        """Set the vocabulary and return the attributes of the sentences with the offsets."""
-        self._parameters()
-        columns, offsets = _flatten(sentences, None)
-        if offsets[-1] == 0:
-            raise _no_tokens()
-        attributes = list(self._attributes(columns, offsets))
-        counts = (zip(attribute.names, attribute.counts.tolist(), strict=True) for attribute in attributes)
-        self._keep_frequent(chain.from_iterable(counts), int(offsets[-1]), len(columns))
-        return attributes, offsets
 
     def fit_blocks(self, blocks: Iterable[Sentences]) -> "WindowFeatures":
         """Learn the features of sentences in blocks, which need not fit into memory together.
@@ -331,108 +271,64 @@ class WindowFeatures(Transformer):
             The template itself.
         """
         self._parameters()
-        counts: Counter[str] = Counter()
-        n_columns, n_tokens = None, 0
+        names, n_columns, n_tokens = FeatureNames([]), None, 0
         for sentences in blocks:
             columns, offsets = _flatten(sentences, n_columns)
             if offsets[-1]:
                 n_columns, n_tokens = len(columns), n_tokens + int(offsets[-1])
-                for attribute in self._attributes(columns, offsets):
-                    counts.update(dict(zip(attribute.names, attribute.counts.tolist(), strict=True)))
+                names.count(*self._template(columns), columns, offsets, int(self.window))
         if n_columns is None:
-            raise _no_tokens()
-        self._keep_frequent(counts.items(), n_tokens, n_columns)
+            raise InputError("sentences", Description("no tokens"), "sentences with at least one token")
+        self.vocabulary_ = numbered(names.frequent(int(self.min_count)), int(self.min_count), n_tokens)
+        self.n_columns_ = n_columns
+        vars(self).pop("_names", None)
         return self
 
-    def _keep_frequent(self, counts: Iterable[tuple[str, int]], n_tokens: int, n_columns: int) -> None:
-        """Set the vocabulary to the names that are frequent enough."""
-        min_count = self._parameters()[-1]
-        counted = [(-count, name) for name, count in counts if count >= min_count]
-        if not counted:
-            raise InputError("min_count", min_count, f"at most {n_tokens}, the number of tokens")
-        # Frequent features first: their weights then share few pages of memory, which makes products a quarter faster
-        # on chunking.
-        counted.sort()
-        self.n_columns_ = n_columns
-        self.vocabulary_ = {name: index for index, (_, name) in enumerate(counted)}
+    def __getstate__(self) -> dict[str, Any]:
+        # The table of names is made again when it is needed.
+        return {name: value for name, value in vars(self).items() if name != "_names"}
 
-    def _attributes(self, columns: list[list[str]], offsets: NDArray[np.int64]) -> Iterator[_Attribute]:
-        """Yield the attributes of the template for all tokens."""
-        window, affixes, shape, bigrams, _ = self._parameters()
-        n_tokens = int(offsets[-1])
-        lengths = np.diff(offsets)
-        center = np.arange(n_tokens) + window * (2 * np.repeat(np.arange(len(lengths)), lengths) + 1)
-        yield _Attribute(["bias"], np.zeros(n_tokens, dtype=np.int64), np.array([n_tokens]))
-        for k, values in enumerate(columns):
-            column = _number_values(values, offsets, center, window)
-            groups = [(offset,) for offset in range(-window, window + 1)]
-            yield from (_window_attribute(k, column, center, group) for group in groups)
-            if bigrams:
-                reach = min(window, 1 if k == 0 else 2)
-                sizes = (2,) if k == 0 else (2, 3)
-                for size in sizes:
-                    for start in range(-reach, reach - size + 2):
-                        yield _window_attribute(k, column, center, tuple(range(start, start + size)))
-            if k == 0:
-                words = column.padded[center]
-                for length in range(1, affixes + 1):
-                    long_enough = [word if len(word) >= length else None for word in column.values]
-                    prefixes = [None if word is None else word[:length] for word in long_enough]
-                    suffixes = [None if word is None else word[-length:] for word in long_enough]
-                    yield _word_attribute(f"prefix{length}", prefixes, words)
-                    yield _word_attribute(f"suffix{length}", suffixes, words)
-                if shape:
-                    yield _word_attribute("shape", list(map(_word_shape, column.values)), words)
-
-    def _matrix(self, attributes: list[_Attribute], offsets: NDArray[np.int64]) -> "sparse.csr_array":
-        """Return the matrix of the attributes in the vocabulary."""
-        n_tokens = int(offsets[-1])
-        found = np.empty((n_tokens, len(attributes)), dtype=np.int32)
-        lookup = self.vocabulary_.get
-        for position, attribute in enumerate(attributes):
-            # The additional last entry is for the code -1.
-            columns = chain((lookup(name, -1) for name in attribute.names), (-1,))
-            index = np.fromiter(columns, np.int32, len(attribute.names) + 1)
-            found[:, position] = index[attribute.codes]
-        found.sort(axis=1)
-        known = found >= 0
-        pointers = np.zeros(n_tokens + 1, dtype=np.int64)
-        np.cumsum(known.sum(axis=1), out=pointers[1:])
-        if pointers[-1] <= np.iinfo(np.int32).max:
-            pointers = pointers.astype(np.int32)
-        indices = found[known]
-        matrix = sparse.csr_array((np.ones(len(indices)), indices, pointers), shape=(n_tokens, len(self.vocabulary_)))
-        matrix.has_canonical_format = True
-        return matrix
-
-
-def _no_tokens() -> InputError:
-    return InputError("sentences", Description("no tokens"), "sentences with at least one token")
+    def _template(self, columns: list[list[str]]) -> tuple[NDArray[np.int64], list[str], int, list[str]]:
+        """Return the groups of adjacent offsets, how their features are named, and affixes and shapes of words."""
+        window = int(self.window)
+        groups: list[tuple[int, int, int]] = []
+        for k in range(len(columns)):
+            groups += [(k, offset, 1) for offset in range(-window, window + 1)]
+            reach = min(window, 1 if k == 0 else 2)
+            for size in () if not self.bigrams else (2,) if k == 0 else (2, 3):
+                groups += [(k, start, size) for start in range(-reach, reach - size + 2)]
+        names = [f"{k}[{','.join(map(str, range(first, first + size)))}]=" for k, first, size in groups]
+        shapes = list(map(_word_shape, columns[0])) if self.shape else []
+        return np.array(groups, dtype=np.int64).reshape(-1, 3), names, int(self.affixes), shapes
 
 
 def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str]], NDArray[np.int64]]:
     """Return the columns of all tokens as flat lists, and the offsets of sentences."""
     if isinstance(sentences, str):
-        raise InputError("sentences", sentences, "a list of sentences of token tuples")
+        raise InputError("sentences", sentences, "a list of sentences of tokens")
     given = list(sentences)
     for i, sentence in enumerate(given):
         if isinstance(sentence, str) or not hasattr(sentence, "__len__"):
-            expected = "a sequence of token tuples such as [('The', 'DT'), ('cat', 'NN')]"
+            expected = "a sequence of tokens such as ['The', 'cat'] or [('The', 'DT'), ('cat', 'NN')]"
             raise InputError(f"sentences[{i}]", sentence, expected)
     offsets = np.zeros(len(given) + 1, dtype=np.int64)
     np.cumsum([len(sentence) for sentence in given], out=offsets[1:])
-    tokens = list(chain.from_iterable(given))
+    tokens: list[Any] = list(chain.from_iterable(given))
 
     def wrong(position: int, got: object, expected: str) -> InputError:
         sentence = int(np.searchsorted(offsets, position, side="right")) - 1
         return InputError(f"sentences[{sentence}][{position - int(offsets[sentence])}]", got, expected)
 
-    for kind in set(map(type, tokens)):
+    kinds = set(map(type, tokens))
+    if kinds == {str} and n_columns in (None, 1):
+        _check_text(tokens)
+        return [tokens], offsets
+    for kind in kinds:
         if issubclass(kind, str) or not issubclass(kind, Sequence | np.ndarray):
             position = next(p for p, token in enumerate(tokens) if type(token) is kind)
-            raise wrong(position, tokens[position], "a tuple of columns without the label, such as ('The',)")
+            raise wrong(position, tokens[position], _form_of_token(n_columns))
     if not tokens:
-        return [], offsets
+        return [[]] * (n_columns or 1), offsets
     width = len(tokens[0]) if n_columns is None else n_columns
     if not width or set(map(len, tokens)) != {width}:
         position = next((p for p, token in enumerate(tokens) if len(token) != width), 0)
@@ -444,57 +340,31 @@ def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str
         if any(not issubclass(kind, str) for kind in set(map(type, column))):
             position = next(p for p, value in enumerate(column) if not isinstance(value, str))
             raise wrong(position, column[position], f"a token with text in column {k}")
+        _check_text(column)
     return columns, offsets
 
 
-def _number_values(values: list[str], offsets: NDArray[np.int64], center: NDArray[np.int64], window: int) -> _Column:
-    """Number the distinct values of a column and add the markers around sentences."""
-    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-    distinct = list(numbers)
+def _form_of_token(n_columns: int | None) -> str:
+    """Return how a token is given."""
+    if n_columns is None:
+        return "a tuple of columns without the label, such as ('The', 'DT'), or each token a word"
+    return "a word or a tuple of it" if n_columns == 1 else f"a tuple of the {n_columns} columns of training"
+
+
+def _check_text(values: Sequence[str]) -> None:
+    """Raise if a value is no Unicode text."""
     try:
-        "".join(distinct).encode("utf-8")
+        "".join(values).encode("utf-8")
     except UnicodeEncodeError as error:
         bad = error.object[error.start]
-        value = next(value for value in distinct if bad in value)
+        value = next(value for value in values if bad in value)
         raise InputError("sentences", value, "text without lone surrogates") from error
-    markers = [f"\\B{distance}" for distance in range(window, 0, -1)]
-    markers += [f"\\E{distance}" for distance in range(1, window + 1)]
-    n_sentences = len(offsets) - 1
-    padded = np.empty(len(values) + 2 * window * n_sentences, dtype=np.int64)
-    padded[center] = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
-    steps = np.arange(window)
-    begins = offsets[:-1] + 2 * window * np.arange(n_sentences)
-    ends = begins + np.diff(offsets) + window
-    padded[begins[:, None] + steps] = len(distinct) + steps
-    padded[ends[:, None] + steps] = len(distinct) + window + steps
-    return _Column(distinct, [value.translate(_NAME_ESCAPES) for value in distinct] + markers, padded)
-
-
-def _window_attribute(k: int, column: _Column, center: NDArray[np.int64], group: tuple[int, ...]) -> _Attribute:
-    """Return the attribute of the values of a column at a group of offsets."""
-    codes = column.padded[center + group[0]]
-    for offset in group[1:]:
-        # Renumbering the distinct combinations keeps the product within 64 bits.
-        codes = np.unique(codes, return_inverse=True)[1] * len(column.shown) + column.padded[center + offset]
-    _, first, codes, counts = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
-    shown = column.shown
-    parts = [[shown[number] for number in column.padded[center[first] + offset].tolist()] for offset in group]
-    prefix = f"{k}[{','.join(map(str, group))}]="
-    return _Attribute([prefix + "|".join(values) for values in zip(*parts, strict=True)], codes, counts)
-
-
-def _word_attribute(kind: str, of_word: Sequence[str | None], words: NDArray[np.int64]) -> _Attribute:
-    """Return an attribute of single words, which some may not have."""
-    present = dict.fromkeys(value for value in of_word if value is not None)
-    distinct = {value: number for number, value in enumerate(present)}
-    table = np.array([-1 if value is None else distinct[value] for value in of_word], dtype=np.int64)
-    codes = table[words]
-    counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
-    return _Attribute([f"{kind}={value.translate(_NAME_ESCAPES)}" for value in distinct], codes, counts)
 
 
 def _split_rows(matrix: "sparse.csr_array", offsets: NDArray[np.int64]) -> "list[sparse.csr_array]":
     """Split a matrix into those of the sentences, which share its memory."""
+    if len(offsets) == 2:
+        return [matrix]
     bounds = matrix.indptr[offsets].tolist()
     rows = offsets.tolist()
     parts = []

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.elimination import Layout, as_flags, selected_graphs
-from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices
+from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices, table_strides
 from latentstruct.parallel.threads import MOST_PIECES
 
 MOST_KNOWN = 2 * MOST_PIECES
@@ -52,7 +52,7 @@ class Conditioned:
             np.searchsorted(self.free, structure.variables_at),
             np.concatenate([[0], np.cumsum(kept)])[structure.factors_at],
         )
-        self._strides = _strides(structure, np.ones(len(structure.scopes), dtype=np.bool_))
+        self._strides = table_strides(structure)
         self._list_entries(in_scope_free)
         self._known: dict[tuple[int, int], _Places] = {}
 
@@ -117,7 +117,7 @@ class Conditioned:
     def _list_entries(self, in_scope_free: NDArray[np.bool_]) -> None:
         """List each factor's entries over its free variables: where they lie if all fixed variables had state 0."""
         structure = self.structure
-        free_strides = _strides(structure, in_scope_free)
+        free_strides = table_strides(structure, in_scope_free)
         sizes = np.ones(len(structure.scope_at) - 1, dtype=np.int64)
         first, arity = structure.scope_at[:-1], np.diff(structure.scope_at)
         cards = np.where(in_scope_free, structure.cards[structure.scopes], 1)
@@ -217,17 +217,6 @@ class _Places:
     single_targets: Indices
     constants: Indices
     constant_graphs: Indices
-
-
-def _strides(structure: FactorGraphs, counted: NDArray[np.bool_]) -> Indices:
-    """Step in a factor's table, C order over the counted variables of its scope, per entry of `scopes`."""
-    strides = np.ones(len(structure.scopes), dtype=np.int64)
-    cards = np.where(counted, structure.cards[structure.scopes], 1)
-    last, arity = structure.scope_at[1:], np.diff(structure.scope_at)
-    for place in range(1, int(arity.max(initial=0))):
-        at = last[arity > place] - 1 - place
-        strides[at] = strides[at + 1] * cards[at + 1]
-    return strides
 
 
 def _ranges(first: Indices, lengths: Indices) -> Indices:

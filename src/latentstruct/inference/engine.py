@@ -73,12 +73,8 @@ class Inference:
 
         Parameters
         ----------
-        unary, tables : array-like
-            Potentials of the selected graphs, one graph after the other; finite or −inf.
-        temperature : Temperature
-            (ε_y, ε_h), both at least 0.
-        graphs : array-like of int, shape (k,)
-            The selected graphs.
+        unary, tables, temperature, graphs
+            As for `Elimination.run`.
         warm : array-like
             `messages` of an earlier run over the same graphs, to start from. Messages of graph g lie at message_at[g] …
             message_at[g + 1] if all graphs were selected. If those of a graph are all 0, it has none.

@@ -1,12 +1,13 @@
 """Factor graphs on flat arrays, many at once: the structure, without the values of the tables."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths
+from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths
 from latentstruct.exceptions import Description, InputError
 
 MOST_ENTRIES = 2**62
@@ -137,6 +138,37 @@ def _check_offsets(name: str, offsets: Indices, items: str, count: int) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != count or np.any(np.diff(offsets) < 0):
         expected = f"offsets that start with 0, do not decrease and end with {count}, the number of {items}"
         raise InputError(name, Description(np.array2string(offsets, threshold=8)), expected)
+
+
+def table_strides(structure: FactorGraphs, counted: NDArray[np.bool_] | None = None) -> Indices:
+    """Return the step in a factor's table per entry of `scopes`, in C order over all variables or the counted ones."""
+    strides = np.ones(len(structure.scopes), dtype=np.int64)
+    cards = structure.cards[structure.scopes]
+    if counted is not None:
+        cards = np.where(counted, cards, 1)
+    last, arity = structure.scope_at[1:], np.diff(structure.scope_at)
+    for place in range(1, int(arity.max(initial=0))):
+        at = last[arity > place] - 1 - place
+        strides[at] = strides[at + 1] * cards[at + 1]
+    return strides
+
+
+def table_states(structure: FactorGraphs) -> Iterator[tuple[Indices, Indices, Indices]]:
+    """Yield for each place in scopes the entries of tables that have it, their positions in `scopes` and states."""
+    strides = table_strides(structure)
+    factor, entry = members(structure.table_at)
+    arity = np.diff(structure.scope_at)
+    for place in range(int(arity.max(initial=0))):
+        entries = np.flatnonzero(arity[factor] > place)
+        slots = structure.scope_at[factor[entries]] + place
+        yield entries, slots, entry[entries] // strides[slots] % structure.cards[structure.scopes[slots]]
+
+
+def score_assignment(structure: FactorGraphs, unary: Vector, tables: Vector, states: Indices) -> float:
+    """Return the score of one assignment of all variables."""
+    moved = states[structure.scopes] * table_strides(structure)
+    entries = structure.table_at[:-1] + np.diff(np.concatenate([[0], np.cumsum(moved)])[structure.scope_at])
+    return float(unary[structure.state_at[:-1] + states].sum() + tables[entries].sum())
 
 
 @dataclass

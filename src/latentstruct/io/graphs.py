@@ -249,15 +249,15 @@ class _Columns(msgspec.Struct, forbid_unknown_fields=True):
         names = [f"feature {k}" for k in range(self.width)] if self.names is None else self.names
         return [*names, "bias"] if self.bias else list(names)
 
-    def matrix(self, features: Sequence[Features | None], what: str) -> Any:
-        """Return one row per item, dense for lists and otherwise sparse; unknown names are ignored."""
+    def matrix(self, features: Sequence[Features | None], where: str, what: str) -> Any:
+        """Return one row per node or edge, dense for lists and otherwise sparse; unknown names are ignored."""
         if self.names is None:
-            return self._dense(features, what)
+            return self._dense(features, where, what)
         numbers = {name: k for k, name in enumerate(self.names)}
         rows: list[dict[int, float]] = []
         for k, one in enumerate(features):
             if isinstance(one, list):
-                raise _other_form(f"{what} {k}", one, "named values")
+                raise _other_form(where, f"{what} {k}", one, "named values")
             cells = [(numbers[name], value) for name, value in _named(one or {}) if name in numbers and value]
             rows.append({**dict(sorted(cells)), **({self.width: 1.0} if self.bias else {})})
         return sparse.csr_array(
@@ -269,21 +269,22 @@ class _Columns(msgspec.Struct, forbid_unknown_fields=True):
             shape=(len(rows), self.n_columns),
         )
 
-    def _dense(self, features: Sequence[Features | None], what: str) -> Vector:
+    def _dense(self, features: Sequence[Features | None], where: str, what: str) -> Vector:
         matrix = np.zeros((len(features), self.n_columns))
         matrix[:, self.width :] = 1.0
         for k, one in enumerate(features):
             if isinstance(one, dict):
-                raise _other_form(f"{what} {k}", one, f"a list of {self.width}")
+                raise _other_form(where, f"{what} {k}", one, f"a list of {self.width}")
             if one is not None and len(one) != self.width:
-                raise _other_form(f"{what} {k}", Description(f"a list of {len(one)}"), f"a list of {self.width}")
+                got = Description(f"a list of {len(one)}")
+                raise _other_form(where, f"{what} {k}", got, f"a list of {self.width}")
             if one is not None:
                 matrix[k, : self.width] = one
         return matrix
 
 
-def _other_form(where: str, got: object, expected: str) -> InputError:
-    return InputError("records", got, f"graphs with {expected} as features of {where}, as in training")
+def _other_form(where: str, what: str, got: object, expected: str) -> InputError:
+    return InputError(where, got, f"{expected} as features of {what}, as in training")
 
 
 def _named(features: dict[str, float | bool | str]) -> list[tuple[str, float]]:
@@ -336,25 +337,24 @@ class GraphFeatures:
             raise InputError("GraphFeatures", Description("no features"), "fitted before `transform`")
         found = []
         for k, record in enumerate(records):
-            shown = f"graph {k}" if record.id is None else f"graph {k} ({record.id})"
-            edges = record.all_edges()
+            where, edges = f"records[{k}]", record.all_edges()
             found.append(
                 GraphInput(
-                    features=self.nodes_.matrix([node.features for node in record.nodes], f"{shown}, node"),
+                    features=self.nodes_.matrix([node.features for node in record.nodes], where, "node"),
                     edges=record.pairs(),
-                    edge_features=self._edge_matrix([edge.features for edge in edges], f"{shown}, edge"),
+                    edge_features=self._edge_matrix([edge.features for edge in edges], where),
                     node_types=[node.type for node in record.nodes],
                     edge_types=[edge.type for edge in edges],
                 )
             )
         return found
 
-    def _edge_matrix(self, features: Sequence[Features | None], what: str) -> Any:
+    def _edge_matrix(self, features: Sequence[Features | None], where: str) -> Any:
         if self.edges_ is not None:
-            return self.edges_.matrix(features, what)
+            return self.edges_.matrix(features, where, "edge")
         odd = next((k for k, one in enumerate(features) if isinstance(one, list) and one), None)
         if odd is not None:
-            raise _other_form(f"{what} {odd}", Description(f"a list of {len(features[odd] or ())}"), "no list")
+            raise _other_form(where, f"edge {odd}", Description(f"a list of {len(features[odd] or ())}"), "no list")
         return None
 
     @property

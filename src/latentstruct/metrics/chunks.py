@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from latentstruct.core.validation import check_length, check_lists, listed
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 
-__all__ = ["ChunkScore", "ChunkScores", "chunk_scores", "chunk_spans"]
+__all__ = ["ChunkScore", "ChunkScores", "chunk_f1_scorer", "chunk_scores", "chunk_spans"]
 
 _POSITIONS = frozenset("BIESO")
 
@@ -139,3 +140,33 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
         n_tokens=n_tokens,
         by_type=ChunkScore.of_each(n_true, n_predicted, n_correct),
     )
+
+
+def chunk_f1_scorer(estimator: Any, X: Any, y: Iterable[Sequence[str]]) -> float:
+    """Return the F1 of the chunks that an estimator predicts, for ``scoring=chunk_f1_scorer`` in scikit-learn.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator, or a pipeline.
+    X : sequence of length n
+        The sentences, as the estimator takes them.
+    y : sequence of n sequences of str
+        The true tags.
+
+    Returns
+    -------
+    float
+        The F1 over the chunks of all types; see `chunk_scores`.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from latentstruct import CRF, Chain, FeaturePipeline, WindowFeatures
+    >>> tagger = FeaturePipeline(WindowFeatures(), CRF(Chain()))
+    >>> search = GridSearchCV(tagger, {"model__C": [0.1, 1.0]}, scoring=chunk_f1_scorer, cv=2)
+    >>> X, y = [["Mara", "left"]] * 4, [["B-PER", "O"]] * 4
+    >>> float(search.fit(X, y).best_score_)
+    1.0
+    """
+    return chunk_scores(y, estimator.predict(X)).f1

@@ -98,10 +98,7 @@ def _compare(
     """Compare trees by pairs."""
     true_trees, predicted_trees = listed(true, "true"), listed(predicted, "predicted")
     check_length(predicted_trees, len(true_trees), "predicted", "trees")
-    labels, unread = (
-        names_of(ignored_labels, "ignored_labels"),
-        names_of(ignored_tags, "ignored_tags"),
-    )
+    labels, unread = names_of(ignored_labels, "ignored_labels"), names_of(ignored_tags, "ignored_tags")
     found = []
     for i, (tree, guess) in enumerate(zip(true_trees, predicted_trees, strict=True)):
         check_tree(tree, f"true[{i}]")
@@ -130,11 +127,7 @@ def _by_label(compared: list[_Compared]) -> dict[str, BracketScore]:
     """Return the scores of each label."""
     n_true, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
     for one in compared:
-        for total, part in (
-            (n_true, one.true),
-            (n_predicted, one.predicted),
-            (n_correct, one.true & one.predicted),
-        ):
+        for total, part in ((n_true, one.true), (n_predicted, one.predicted), (n_correct, one.true & one.predicted)):
             for (label, _, _), n in part.items():
                 total[label] += n
     return BracketScore.of_each(n_true, n_predicted, n_correct)

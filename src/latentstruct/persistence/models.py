@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from latentstruct import estimators, solvers, tasks
-from latentstruct.core import regularizers
+from latentstruct.core import ratios, regularizers
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
 from latentstruct.estimators import folds
@@ -31,6 +31,7 @@ from latentstruct.persistence.atomic_files import (
     remove_left_over,
     replace_files,
 )
+from latentstruct.persistence.saved_features import restore_features
 from latentstruct.tasks.base import BaseTask, defines
 
 FORMAT, VERSION = "latentstruct-model", 4
@@ -73,6 +74,7 @@ MODEL_FOLDER = "the folder of a latentstruct model"
 OWN_FOLDER = "a new or empty folder, or one with a latentstruct model"
 COPY_AGAIN = "Copy the model again, or train again."
 ESTIMATORS = (
+    "AnnotatorCRF",
     "CRF",
     "HiddenCRF",
     "IterativeLSVM",
@@ -91,6 +93,7 @@ PARTS = {
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
         (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (ratios, ("EntityRatio",)),
         (folds, ("AutoC",)),
         (estimators, ESTIMATORS),
     )
@@ -551,10 +554,24 @@ def load(path: str | Path, task: BaseTask | None = None) -> Any:
 
     Returns
     -------
-    estimator
-        Ready to predict.
+    estimator or FeaturePipeline
+        Ready to predict: an estimator, or a pipeline if its features are saved with it, as those of models of tokens
+        that the command trained.
     """
-    return restore_model(read_files(path), task)
+    from latentstruct.estimators.pipeline import FeaturePipeline
+
+    files = read_files(path)
+    estimator, extra = restore_model(files, task), files.settings.extra
+    try:
+        features = restore_features(extra.get("features")) if isinstance(extra, dict) else None
+    except InputError as error:
+        raise FormatError(files.folder, Description(str(error)), MODEL_FOLDER, COPY_AGAIN) from error
+    if features is None:
+        return estimator
+    # Tasks of pairs have one weight per feature, and no inputs.
+    if features.n_features_ != (estimator.task_.n_inputs_ or estimator.task_.n_features):
+        raise FormatError(files.folder, Description("features of other weights"), MODEL_FOLDER, COPY_AGAIN)
+    return FeaturePipeline.of_fitted(features, estimator)
 
 
 def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:

@@ -1,12 +1,31 @@
 """Saved states of features: structs that msgspec checks, tagged with the class and the version of the format."""
 
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 import msgspec
 
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, InputError
 
 S = TypeVar("S", bound=msgspec.Struct)
+MODULES = {
+    "BoxFeatures": "boxes",
+    "DictFeatures": "dicts",
+    "MentionPairFeatures": "mentions",
+    "WindowFeatures": "windows",
+}
+"""The modules of features that are the inputs of a task; a module is imported when it is needed."""
+
+
+def restore_features(state: Any) -> Any:
+    """Return the features of a state, of the class that it names; None if it names none of the library."""
+    name = str(state.get("format")).split(" ")[0].removeprefix("latentstruct.") if isinstance(state, dict) else ""
+    if name not in MODULES:
+        return None
+    return getattr(import_module(f"latentstruct.features.{MODULES[name]}"), name).from_state(state)
 
 
 def read_state(kind: type[S], state: Any) -> S:
@@ -21,3 +40,21 @@ def bad_state(kind: type[msgspec.Struct], why: str) -> InputError:
     """Return the error of a state that is none of a class of features."""
     tag = str(kind.__struct_config__.tag)
     return InputError("state", Description(why), f"a state of format {tag!r}, returned by `to_state`")
+
+
+def numbered(names: Sequence[str], min_count: int, n_tokens: int) -> dict[str, int]:
+    """Return the columns of the features that occur often enough; raise if there are none."""
+    if not names:
+        raise InputError("min_count", min_count, f"at most {n_tokens}, the number of tokens")
+    return {name: index for index, name in enumerate(names)}
+
+
+def saved_names(kind: type[msgspec.Struct], names: Sequence[str]) -> dict[str, int]:
+    """Return the columns of the names of a state; raise unless there are some, and they are distinct."""
+    if not names:
+        raise bad_state(kind, "no feature names")
+    columns = {name: index for index, name in enumerate(names)}
+    if len(columns) < len(names):
+        repeated = next(name for name, times in Counter(names).items() if times > 1)
+        raise bad_state(kind, f"the feature name {repr_short(repeated)} twice")
+    return columns

@@ -97,6 +97,7 @@ class PlaneStore:
     """Whether all planes are known to be below their functions."""
 
     def __post_init__(self) -> None:
+        MOST.check(self.most, "most")
         self._lay_out()
         n, n_atoms = len(self.first), float(self.first.pointers[-1])
         if self.most_bytes is not None:
@@ -108,7 +109,6 @@ class PlaneStore:
 
     def _lay_out(self) -> None:
         """Set up everything except slots and tables."""
-        MOST.check(self.most, "most")
         self.n_examples = len(self.first)
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
         most = affordable_slots(len(self.first)) if self.most is None else self.most

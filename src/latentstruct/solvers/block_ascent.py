@@ -47,6 +47,8 @@ class Ascent(DualPoint):
     """Visits of examples since then."""
     patience: int = PATIENCE
     """Iterations before the first extrapolation."""
+    last: bool = False
+    """Whether it continues to the end, even if it is slow."""
 
     def sweep(self, rows: Indices, steps: int) -> tuple[Vector, float]:
         """Improve the listed examples one by one; return their gaps before, and the gain of the dual value.
@@ -143,7 +145,7 @@ class BlockAscent(BaseSolver):
         monitor.closing = None
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
-            point.warm = state is None and bool(w.any())
+            point.warm, point.last = state is None and bool(w.any()), gives_up is None
             if state is not None and not self.settle:
                 # The planes and nearly optimal dual variables are known: only the slow last part remains.
                 point.patience = 0
@@ -160,7 +162,7 @@ class BlockAscent(BaseSolver):
                     point.ascend(rows, steps=self.steps)
             if state is not None and monitor.is_small():
                 monitor.close_iteration()
-        while not monitor.reason and not (gives_up is not None and gives_up(point)):
+        while not monitor.reason and (point.last or gives_up is None or not gives_up(point)):
             point.store.tick()
             iterations, share = len(monitor.history) + 1, AVERAGE
             if point.warm:

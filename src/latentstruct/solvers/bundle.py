@@ -1,6 +1,7 @@
 """One-slack cutting planes and the proximal bundle method."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -126,6 +127,8 @@ class PlaneBundle:
     near: Numbers = field(default_factory=lambda: np.zeros(0))
     remembered: PlaneStore | None = None
     """Planes of single examples, if the solver keeps these too."""
+    pace: float = 0.0
+    """Decrease of log(gap) per oracle pass of the solver that found the first planes; 0 if unknown."""
     below: bool = True
     """Whether all planes are known to be below the plus side."""
     linear: Plane = field(default=None, metadata=CONTEXT)  # type: ignore[assignment]
@@ -178,15 +181,18 @@ class PlaneBundle:
         self.gram = gram
 
     def _aggregate(self) -> None:
-        """Replace all planes by their combinations: the near one for the steps, the far one for the bound."""
+        """Replace the lighter half of the planes by the combinations of all: for the steps, and for the bound."""
         chosen = [self.near, self.far] if self.proximity > 0 and self.most > 2 else [self.near]
-        combined = [self.combination(alpha) for alpha in chosen]
-        k = len(combined)
-        self._resize(k)
-        self.slopes[:] = [plane.slope for plane in combined]
-        self.offsets[:] = [plane.offset for plane in combined]
+        combined, size = [self.combination(alpha) for alpha in chosen], self.size
+        kept = np.sort(np.argsort(-np.maximum(self.near, self.far), kind="stable")[: (size - len(chosen)) // 2])
+        k = len(kept)
+        for array in (self.slopes, self.offsets, self.idle):
+            array[:k] = array[kept]
+        self._resize(k + len(chosen))
+        for place, plane in enumerate(combined, k):
+            self.slopes[place], self.offsets[place], self.idle[place] = plane.slope, plane.offset, 0
         self.gram = self.slopes @ self.slopes.T
-        self.near, self.far = np.eye(k)[0], np.eye(k)[-1]
+        self.near, self.far = np.eye(self.size)[k], np.eye(self.size)[-1]
 
     def solve(self, center: Vector, precision: float) -> None:
         """Find the multipliers of the model's minimum to a precision, with and without the proximal term."""
@@ -289,13 +295,20 @@ class Bundle(BaseSolver):
             expected = "0 for an objective without planes of single examples (shards return sums only)"
             raise InputError("cached_planes", self.cached_planes, expected)
 
-    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+    def _run(
+        self,
+        objective: Objective,
+        monitor: Monitor,
+        w: Vector,
+        state: Any,
+        gives_up: Callable[["Descent"], bool] | None = None,
+    ) -> None:
         bundle = self._bundle(objective, objective.minus.total(w), None if monitor.resumed else state)
         bundle.remembered = None if state is None else state.remembered
-        run = _Descent(self, objective, monitor, bundle, w)
+        run = Descent(self, objective, monitor, bundle, w)
         if not monitor.resumed:
             run.begin()
-        while not monitor.reason:
+        while not monitor.reason and (gives_up is None or not gives_up(run)):
             run.step()
 
     def _shares(self, objective: Objective) -> Shares:
@@ -332,7 +345,7 @@ def remembered_total(oracle: Oracle, store: PlaneStore, w: Vector) -> Plane:
 
 
 @dataclass
-class _Descent:
+class Descent:
     """One run of `Bundle`: the center with its value, the next point w, and the planes."""
 
     settings: Bundle = field(metadata=CONTEXT)
@@ -345,6 +358,8 @@ class _Descent:
     w: Weights = field(default_factory=lambda: np.zeros(0))
     progress: Progress = field(default_factory=Progress)
     n_cached: int = 0
+    first_call: int = 0
+    """Oracle calls before this run."""
 
     def __post_init__(self) -> None:
         settings, objective, monitor = self.settings, self.objective, self.monitor
@@ -366,6 +381,8 @@ class _Descent:
 
     def begin(self) -> None:
         """Query the oracle at the initial weights."""
+        history = self.monitor.history
+        self.first_call = history[-1].oracle_calls if history else 0
         plane, self.value = self._query(self.center)
         self.center_exact = plane.exact
         self._improve(plane)

@@ -1,16 +1,18 @@
-"""Block ascent that switches to the bundle if blocks make no progress."""
+"""Block ascent that switches to the bundle if blocks make little progress, and back if the bundle makes less."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from latentstruct.core.objective import Objective
+from latentstruct.core.protocols import Iteration
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.block_ascent import Ascent, BlockAscent
-from latentstruct.solvers.bundle import MOST_PLANES, Bundle, PlaneBundle, affordable_planes
+from latentstruct.solvers.bundle import MOST_PLANES, Bundle, Descent, PlaneBundle, affordable_planes
 
 CACHED_PLANES = 50
 # Number of periods of `patience` iterations, each as good as the last, that block ascent may still need.
@@ -19,6 +21,8 @@ MOST_SPELLS = 5
 MORE_PATIENCE = 10
 # Fraction of the patience with given weights, from which few iterations suffice if blocks make progress.
 LESS = 4
+# Fraction of the pace of block ascent below which the bundle is left: blocks slow down, and a bundle begins slowly.
+LAG = 0.25
 
 
 @dataclass(eq=False, repr=False)
@@ -29,7 +33,8 @@ class HingeSolver(BaseSolver):
     in the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes
     those of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle
     calls. It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor
-    bound gets worse. If 200 dense planes take more than 1 GB, block ascent continues to the end.
+    bound gets worse. Block ascent continues to the end if the bundle stalls or gains far less per oracle call than
+    blocks did before, or if 200 dense planes take more than 1 GB.
 
     Parameters
     ----------
@@ -64,17 +69,22 @@ class HingeSolver(BaseSolver):
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
         # Block ascent is slow if the loss outweighs ½‖w‖², so that no fixed proximal term is suitable.
         bundle = Bundle(self.tol, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
+        blocks = BlockAscent(self.tol, settle=self.settle, cache_mb=bundle._shares(objective).store_mb)
+        n, d = objective.n_examples, objective.n_features
+        patience = self.patience * (1 if d <= n else MORE_PATIENCE)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
-            store_mb = bundle._shares(objective).store_mb
-            patience = self.patience * (1 if objective.n_features <= objective.n_examples else MORE_PATIENCE)
-            fits = affordable_planes(objective.n_features) == MOST_PLANES
-            gives_up = partial(self._crawls, patience) if fits else None
-            BlockAscent(self.tol, settle=self.settle, cache_mb=store_mb)._run(objective, monitor, w, state, gives_up)
+            fits = affordable_planes(d) == MOST_PLANES
+            blocks._run(objective, monitor, w, state, partial(self._crawls, patience) if fits else None)
             if monitor.reason:
                 return
             assert monitor.best is not None
             monitor.solver, w, state = None, monitor.best, bundle.inheriting(objective, monitor.state)
-        bundle._run(objective, monitor, w, state)
+            state.pace = _pace(monitor.history, patience)
+        bundle._run(objective, monitor, w, state, partial(_falls_behind, patience * n))
+        if monitor.reason in ("", "stalled"):
+            assert monitor.best is not None
+            monitor.solver, monitor.reason, monitor.found = None, "", ""
+            blocks._run(objective, monitor, monitor.best, monitor.state.remembered)
 
     def _crawls(self, patience: int, point: Ascent) -> bool:
         """Return whether to stop block ascent: still far from the goal, or too slow to reach it."""
@@ -89,4 +99,20 @@ class HingeSolver(BaseSolver):
         goal = self.tol * size
         if len(history) < 2 * patience or not gap > goal > 0:
             return False
-        return math.log(gap / goal) > MOST_SPELLS * math.log(history[-1 - patience].gap / gap)
+        return math.log(gap / goal) > MOST_SPELLS * patience * _pace(history, patience)
+
+
+def _pace(history: list[Iteration], span: int) -> float:
+    """Return the decrease of log(gap) per iteration over the last ones, at most `span`."""
+    first, last = history[-1 - min(span, len(history) - 1)], history[-1]
+    return math.log(first.gap / last.gap) / span if 0.0 < last.gap < first.gap < math.inf else 0.0
+
+
+def _falls_behind(span: int, run: Descent) -> bool:
+    """Return whether the last `span` oracle calls of a bundle have gained less than block ascent did before."""
+    history, n = run.monitor.history, run.objective.n_examples
+    calls = history[-1].oracle_calls
+    if calls - run.first_call < span:
+        return False
+    earlier = history[bisect_left(history, calls - span, key=lambda line: line.oracle_calls)]
+    return math.log(earlier.gap / history[-1].gap) < LAG * run.bundle.pace * span / n

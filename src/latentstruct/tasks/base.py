@@ -182,6 +182,10 @@ class BaseTask(Parametrized, Generic[B]):
         """Look at the training data; raise InputError if it cannot be used."""
         self.learn_blocks([(X, Y)])
 
+    def training_examples(self, X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """Return what `fit` trains on, given examples, outputs and weights; one number per example, or None for 1."""
+        return X, Y, weights
+
     def comparable_C(self, Y: Any) -> float:
         """Return the C for outputs Y that is comparable to C = 1 of a conventional SVM."""
         return 1.0

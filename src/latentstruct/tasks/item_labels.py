@@ -93,8 +93,14 @@ class ItemLabels(BaseTask[I]):
 
     item: str
     """Name of an item in messages."""
+    labels_: LabelSet
     costs_or_nothing_: NDArray[np.float64]
     """Costs (true, predicted) of labels; the last row, number −1, is that of unknown labels, which cost nothing."""
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels, in the order of the columns of `marginals`."""
+        return self.labels_.values
 
     def _set_costs(self, labels: LabelSet, costs: Any) -> None:
         self.costs_ = labels.costs(costs)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require_label_pairs
 from latentstruct.core.types import Indices, Vector, locate
-from latentstruct.core.unknown import UNKNOWN, is_unknown
+from latentstruct.core.unknown import UNKNOWN, is_skipped, is_unknown
 from latentstruct.core.validation import check_shape, check_unmasked, is_ordered, numbers_of
 from latentstruct.exceptions import Description, InputError
 
@@ -118,7 +118,8 @@ class LabelSet:
     ) -> NDArray[np.int64]:
         """Return the numbers of the labels of all items of examples, −1 where unknown; errors name the item.
 
-        Sets of labels and soft labels are accepted where `partial` is given, which numbers them.
+        Sets of labels and soft labels are accepted where `partial` is given, which numbers them; skipped items are then
+        unknown.
         """
         known = {**self.index, UNKNOWN: UNKNOWN}
         try:
@@ -130,7 +131,8 @@ class LabelSet:
                 if partial is not None and is_partial(label):
                     numbers[i] = partial.number(label)
                 else:
-                    numbers[i] = UNKNOWN if is_unknown(label) else self.number(label)
+                    skipped = partial is not None and is_skipped(label)
+                    numbers[i] = UNKNOWN if skipped or is_unknown(label) else self.number(label)
             except InputError as error:
                 k, at = locate(offsets, i)
                 raise InputError(f"{name}[{k}][{at}]", error.got, error.expected, error.hint) from None

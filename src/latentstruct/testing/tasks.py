@@ -19,14 +19,7 @@ from latentstruct.tasks.custom.parts import PartsTask
 from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
 
-def check_task(
-    task: Task,
-    X: Any,
-    Y: Any,
-    *,
-    temperatures: Sequence[float] = (0.0, 0.3, 1.0),
-    seed: int = 0,
-) -> None:
+def check_task(task: Task, X: Any, Y: Any, *, temperatures: Sequence[float] = (0.0, 0.3, 1.0), seed: int = 0) -> None:
     """Check that a task satisfies the contract of `latentstruct.core.protocols.Task`.
 
     The task is copied, learns `X` and `Y`, and is queried at several random weights w, in every mode and at
@@ -189,11 +182,7 @@ class TaskCheck:
                     "planes(): the hard max must work in all modes, and a soft temperature in all modes or in none",
                 )
             if not np.array_equal(given, w):
-                fail(
-                    self.task,
-                    f"planes() changed w in place ({answers.where})",
-                    "operations like w += … or out=w",
-                )
+                fail(self.task, f"planes() changed w in place ({answers.where})", "operations like w += … or out=w")
             self._check_form(answers, planes)
             again = self.task.planes(self.batch, given, mode, temperature)
             self._compare(
@@ -453,11 +442,7 @@ class TaskCheck:
         for k, (w, planes) in enumerate(zip(self.points, free.planes, strict=True)):
             decoded = self.task.decode(self.batch, w, free.temperature)
             if len(decoded) != len(planes):
-                fail(
-                    self.task,
-                    f"decode() returned {len(decoded)} predictions for {len(planes)} examples",
-                    "decode()",
-                )
+                fail(self.task, f"decode() returned {len(decoded)} predictions for {len(planes)} examples", "decode()")
             scores = np.array([prediction.score for prediction in decoded], dtype=float)
             i = first_beyond(np.abs(scores - planes.values), rounding(planes.values))
             if i is not None and free.exact:
@@ -581,11 +566,7 @@ class TaskCheck:
         losses = self._losses(outputs, outputs)
         i = first_beyond(np.abs(losses), 0.0)
         if i is not None:
-            fail(
-                self.task,
-                f"the loss between equal outputs ({name}) is {losses[i]:.10g} for example {i}",
-                "loss()",
-            )
+            fail(self.task, f"the loss between equal outputs ({name}) is {losses[i]:.10g} for example {i}", "loss()")
 
     def _check_slack(self) -> None:
         if self.task.latent:

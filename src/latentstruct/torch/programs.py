@@ -152,11 +152,7 @@ class ProgramLoss(nn.Module):
         self.strength, self.tolerance, self.max_outputs = strength, tolerance, max_outputs
 
     def forward(
-        self,
-        scores: Tensor,
-        targets: Tensor,
-        reduction: str = "mean",
-        generator: torch.Generator | None = None,
+        self, scores: Tensor, targets: Tensor, reduction: str = "mean", generator: torch.Generator | None = None
     ) -> Tensor:
         """Return the loss.
 

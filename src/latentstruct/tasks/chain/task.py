@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
-from latentstruct._native.chain_distributions import best_labelings, sample_labelings
+from latentstruct._native.chain_distributions import covariances, expected_atoms, expected_terms, sample_labelings
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
@@ -18,7 +18,7 @@ from latentstruct.core.memory import WEIGHT_COPIES, require_label_pairs
 from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
-from latentstruct.core.unknown import UNKNOWN, is_unknown
+from latentstruct.core.unknown import SKIPPED, UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
@@ -36,6 +36,7 @@ from latentstruct.tasks.chain.batch import (
     Selection,
     pool,
 )
+from latentstruct.tasks.chain.examples import by_token_weights, is_nested, without_skipped
 from latentstruct.tasks.chain.rules import scores_of_rules
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
@@ -84,6 +85,14 @@ class Chain(ItemLabels[ChainBatch]):
     A set of labels in Y marks a token that has one of them, a dict from labels to weights a soft label. Both make the
     token latent: labels outside the set, or without weight, are not allowed in clamped inference, and the logarithms of
     the normalized weights are added to the scores of the others. The loss is that of the cheapest allowed label.
+
+    Training leaves out tokens with the label −100 (`latentstruct.core.unknown.SKIPPED`), as if their sequence did not
+    have them. Elsewhere this label is like −1.
+
+    Tokens may have weights: `fit` then takes one array per sequence as `sample_weight`. With the different weights
+    a_1 < a_2 < … of a sequence, it counts as several examples: example j has the weight a_j − a_{j−1}, where a_0 = 0,
+    and tokens with a weight below a_j are unknown in it. So tokens of weight 0 are unknown, and equal weights are
+    that of the sequence; with k different weights training takes k times as long.
 
     Inference is exact at all temperatures. Where ε_y ≠ ε_h, unknown tokens are eliminated first at ε_h: a run of
     them between two known tokens becomes a matrix (S, S), at a cost of up to S³ per token, one at an end of the
@@ -137,6 +146,9 @@ class Chain(ItemLabels[ChainBatch]):
             n_inputs = check_matrix(X[0], "X[0]").shape[1] if n_inputs < 0 else n_inputs
         if not seen:
             raise InputError("X", Description("empty sequences only"), "sequences with at least one token")
+        if SKIPPED in seen:
+            del seen[SKIPPED]
+            seen[UNKNOWN] = None
         labels = LabelSet.learn(seen)
         for mistaken in (None, str(UNKNOWN)):
             if self.labels is None and mistaken in labels.index:
@@ -155,9 +167,15 @@ class Chain(ItemLabels[ChainBatch]):
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
         self._set(labels, n_inputs, latent)
 
+    def training_examples(self, X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
+        """Return sequences without skipped tokens; several ones with unknown labels where tokens have weights."""
+        check_examples(X, Y)
+        X, Y, weights = without_skipped(X, Y, weights, self.item)
+        return by_token_weights(X, Y, weights, self.item) if is_nested(weights) else (X, Y, weights)
+
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
-        if UNKNOWN in labels.index:
-            raise InputError("labels", labels.labels[:10], "different from -1, which marks unknown labels")
+        if {UNKNOWN, SKIPPED} & labels.index.keys():
+            raise InputError("labels", labels.labels[:10], "different from -1 and -100, the marks of unknown labels")
         n = len(labels)
         self.labels_, self.n_inputs_, self.latent = labels, n_inputs, latent
         self._set_costs(labels, self.costs)
@@ -242,7 +260,8 @@ class Chain(ItemLabels[ChainBatch]):
                 check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
         stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
         try:
-            return check_matrix(stack(matrices), "X"), offsets_from_lengths([shape[0] for shape in shapes])
+            tokens = matrices[0] if len(matrices) == 1 else stack(matrices)
+            return check_matrix(tokens, "X"), offsets_from_lengths([shape[0] for shape in shapes])
         except (InputError, TypeError, ValueError):
             # Checked one by one, the sequence at fault is named.
             for k, x in enumerate(matrices):
@@ -348,7 +367,7 @@ class Chain(ItemLabels[ChainBatch]):
         per_token = n * (1 + (self.bias_at_ >= 0))
         atoms = empty_atoms(per_token * len(sums.marginals) + (n * n + 2 * n) * n_rows)
         pointers, tokens = np.empty(n_rows + 1, dtype=np.int64), batch.offsets[chosen.rows]
-        kernels.expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
+        expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def _pull_back(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Vector:
@@ -393,7 +412,7 @@ class Chain(ItemLabels[ChainBatch]):
         if len(terms):
             # Labels that are not allowed have no mass.
             finite = np.where(np.isfinite(terms), terms, 0.0)
-            kernels.expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
+            expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
         return losses
 
     def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
@@ -500,7 +519,7 @@ class Chain(ItemLabels[ChainBatch]):
         """Return the k best labelings of each sequence, the best first; fewer if there are not as many."""
         chosen = self._select(batch, Query(w, "free"))
         labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
-        best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
+        kernels.best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
         rows = [self._labelings(batch, row) for row in labels]
         return [
             [
@@ -527,12 +546,34 @@ class Chain(ItemLabels[ChainBatch]):
         require_labels(batch, "clamped")
         return self._labelings(batch, self._best(batch, Query(w, "clamped"))[0])
 
-    def marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
-        """Return the label probabilities of each token, a list of arrays (T, S).
+    def marginals(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, mode: Mode = "free"
+    ) -> list[NDArray[np.float64]]:
+        """Return the label probabilities of each token, a list of arrays (T, S); given what is known if "clamped".
 
         Tokens without a known label are latent if the batch has labels; in a batch without labels all are outputs.
         """
-        return split(self._pool_soft(batch, Query(w, "free", temperature), TOGETHER)[1].marginals, batch.offsets)
+        return split(self._pool_soft(batch, Query(w, mode, temperature), TOGETHER)[1].marginals, batch.offsets)
+
+    def expected_count(
+        self, batch: ChainBatch, w: Vector, temperature: Temperature, labels: Sequence[Any], weights: Vector
+    ) -> tuple[float, float, Vector]:
+        """Return Σ_i c_i times the expected number of tokens with other labels, Σ_i c_i T_i, and the first's gradient.
+
+        Labels of all tokens are summed over, known ones too.
+        """
+        chosen, transitions = self._select(batch, Query(w, "free")), self._transitions(w)
+        shape, n = chosen.scores.shape, len(self.labels_)
+        counted = np.ones(n)
+        counted[self.labels_.encode(list(labels))] = 0.0
+        unary, steps = np.zeros(shape), np.zeros((n, n))
+        problem = chosen.scores, chosen.offsets, transitions, temperature.output, LINEAR_DOMAIN_SPREAD, weights
+        covariances(*problem, np.tile(counted, (shape[0], 1)), np.zeros((n, n)), unary, steps)
+        every = Temperature(temperature.output, temperature.output)
+        marginals = pool(chosen._replace(truth=NO_LABELS), transitions, every, weights, TOGETHER).marginals
+        sums = ChainSums(np.empty(0), unary, steps)
+        total = float(weights @ np.diff(batch.offsets))
+        return float((marginals @ counted).sum()), total, self._pull_back(batch, chosen, sums)
 
     def pair_marginals(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the probabilities of the labels of neighbors, a list of arrays (T − 1, S, S): (from, to)."""

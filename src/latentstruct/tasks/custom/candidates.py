@@ -131,6 +131,8 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
                 "three values (outputs, latents or None, features)",
             )
         ys, hs, _ = found
+        if len(ys) == 0:
+            raise InputError(f"outputs of example {i}", ys, "at least one candidate")
         if hs is not None and not (is_ordered(hs) and len(hs) == len(ys)):
             got = Description(f"{len(hs)} latents") if is_ordered(hs) else hs
             raise InputError(f"latents of example {i}", got, f"a list of {len(ys)} latents, one per output")
@@ -157,8 +159,8 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         for i, x in enumerate(X):
             ys, hs, features = self._listed(x, i)
             rows = stack.rows(features)
-            if rows.shape != (len(ys), self.n_features) or len(ys) == 0:
-                expected = f"an array of shape ({max(1, len(ys))}, {self.n_features}), one row per candidate"
+            if rows.shape != (len(ys), self.n_features):
+                expected = f"an array of shape ({len(ys)}, {self.n_features}), one row per candidate"
                 raise InputError(f"features of example {i}", Description(f"shape {rows.shape}"), expected)
             members, known_group = self._grouped(ys, [] if truth is None else truth[i : i + 1], i)
             if (hs is not None) != self.latent or (hs is None and len(members) < len(ys)):

@@ -212,6 +212,11 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         self.transitions_at_ = n_inputs * len(labels)
         self.n_features = (n_inputs + len(labels) + longest) * len(labels)
 
+    @property
+    def classes_(self) -> NDArray:
+        """The labels, in the order of the columns of `marginals`."""
+        return self.labels_.values
+
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
         sizes = {"n_inputs": self.n_inputs_, "longest": self.longest_, "latent": self.latent}

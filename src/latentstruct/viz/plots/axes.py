@@ -1,12 +1,35 @@
 """Availability of matplotlib, and new axes."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from latentstruct.exceptions import missing_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Plot = TypeVar("Plot", bound=Callable[..., Any])
+_SHARED = """
+ax : matplotlib Axes, optional
+    Axes to draw on; by default those of a new figure.
+
+Returns
+-------
+matplotlib Axes
+    The axes drawn on.
+"""
+
+
+def on_axes(plot: Plot) -> Plot:
+    """Add to the documentation of a plot, which ends with its parameters, what its parameter `ax` is and is returned.
+
+    Python that runs without docstrings has nothing to add to.
+    """
+    if plot.__doc__ is not None:
+        plot.__doc__ = f"{cleandoc(plot.__doc__)}{_SHARED}"
+    return plot
 
 
 def can_plot() -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 from latentstruct.core.validation import array_of, check_lists, check_shape, finite_of, is_ordered
 from latentstruct.exceptions import InputError
-from latentstruct.viz.plots.axes import hide_frame, new_axes
+from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
 from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def can_write(texts: Iterable[Any]) -> bool:
     return all(font.get_char_index(ord(sign)) for text in texts for sign in set(shorten(text)))
 
 
+@on_axes
 def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, name: str = "weight") -> "Axes":
     """Draw weights as bars, the first on top, red to the right for those above 0 and blue to the left.
 
@@ -48,15 +49,8 @@ def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, na
         Labels of the bars; long ones are shortened.
     values : array of shape (K,)
         The weights.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     name : str, default="weight"
         Label of the axis of values.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_lists(names=names)
     if not len(names):
@@ -75,6 +69,7 @@ def plot_weights(names: Sequence[Any], values: Any, ax: "Axes | None" = None, na
     return ax
 
 
+@on_axes
 def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | None" = None) -> "Axes":
     """Draw histograms of the scores of two classes, each as a fraction of its class, with the threshold at 0.
 
@@ -86,13 +81,6 @@ def plot_scores(scores: Any, positive: Any, names: tuple[Any, Any], ax: "Axes | 
         Whether each is truly positive.
     names : pair
         The positive and the negative label.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     values, truth = finite_of(scores, "scores", (np.size(scores),)), array_of(positive, "positive")
     check_shape(truth, values.shape, "positive", "one truth value per score")

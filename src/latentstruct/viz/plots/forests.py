@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.validation import check_length
 from latentstruct.metrics.clusters import number_clusters
-from latentstruct.viz.plots.axes import new_axes
+from latentstruct.viz.plots.axes import new_axes, on_axes
 from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 from latentstruct.viz.plots.graphs import check_graph
@@ -25,6 +25,7 @@ ARCS_WIDTH, NAMES_WIDTH = 3.4, 9.6
 """Margins left and right of the items, in widths of a cluster number."""
 
 
+@on_axes
 def plot_forest(
     edges: Any, clusters: Any, names: Sequence[str] | None = None, truth: Any = None, ax: "Axes | None" = None
 ) -> "Axes":
@@ -44,13 +45,6 @@ def plot_forest(
         Labels of the items; by default their positions.
     truth : sequence of m hashables, optional
         The true clusters.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     numbers = _numbered(clusters, "clusters")
     true_numbers = None if truth is None else _numbered(truth, "truth", len(numbers))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.validation import array_of, check_length, check_lists, finite_of
 from latentstruct.exceptions import Description, InputError
-from latentstruct.viz.plots.axes import new_axes
+from latentstruct.viz.plots.axes import new_axes, on_axes
 from latentstruct.viz.plots.colors import SINGLE, WRONG, shade
 from latentstruct.viz.plots.features import drawn_text
 
@@ -109,6 +109,7 @@ def check_graph(n_nodes: int, edges: Any, what: str = "node") -> NDArray[np.int6
     return pairs.astype(np.int64)
 
 
+@on_axes
 def plot_graph(
     edges: Any,
     labels: Sequence[Any],
@@ -134,13 +135,6 @@ def plot_graph(
         Which nodes are never observed; they have no truth.
     places : array of shape (n, 2), optional
         Positions of the nodes, y upwards; by default those of `lay_out_graph`.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_lists(labels=labels)
     n_nodes = len(labels)

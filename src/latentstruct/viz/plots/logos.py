@@ -6,7 +6,7 @@ import numpy as np
 
 from latentstruct.exceptions import InputError
 from latentstruct.io.meme import check_probabilities
-from latentstruct.viz.plots.axes import hide_frame, new_axes
+from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ THINNEST = 1e-3
 """Minimum visible height of a letter in bits."""
 
 
+@on_axes
 def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the sequence logo of letter probabilities.
 
@@ -28,13 +29,6 @@ def plot_logo(matrix: Any, background: Any = None, ax: "Axes | None" = None) -> 
         Probabilities p of A, C, G and T at each position.
     background : array of shape (4,), optional
         Background frequencies b of the letters, uniform by default.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     rows = check_probabilities(matrix, "matrix")
     letters = np.full(4, 0.25)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latentstruct.core.protocols import TransitionWeights
 from latentstruct.core.validation import check_lists, finite_of, integer
 from latentstruct.exceptions import InputError
-from latentstruct.viz.plots.axes import new_axes
+from latentstruct.viz.plots.axes import new_axes, on_axes
 from latentstruct.viz.plots.features import drawn_text
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ NARROW = 4.0
 """Width in inches below which axes have no color bar."""
 
 
+@on_axes
 def plot_matrix(
     matrix: Any, rows: Sequence[Any], columns: Sequence[Any], ax: "Axes | None" = None, name: str = "weight"
 ) -> "Axes":
@@ -34,15 +35,8 @@ def plot_matrix(
         The numbers.
     rows, columns : sequences of length R and C
         Labels of rows and columns; long ones are shortened.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     name : str, default="weight"
         Label of the color bar.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_lists(rows=rows, columns=columns)
     values = _check_matrix(matrix, (len(rows), len(columns)), "one row and one column per name")
@@ -72,6 +66,7 @@ def _check_matrix(matrix: Any, shape: tuple[int, int], meaning: str) -> NDArray[
     return finite_of(matrix, "matrix", shape, meaning)
 
 
+@on_axes
 def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABELS) -> "Axes":
     """Draw the weights of a chain's transitions from each label (rows) to the next one (columns).
 
@@ -79,15 +74,8 @@ def plot_transitions(model: Any, ax: "Axes | None" = None, most: int = MOST_LABE
     ----------
     model : estimator
         Fitted on a `Chain`.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     most : int, default=25
         Maximum number of labels; of more, those with the largest weights of transitions are shown.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     task = getattr(model, "task_", None)
     if not isinstance(task, TransitionWeights):
@@ -124,6 +112,7 @@ def strongest_transition_rows(model: Any, most: int = MOST_LABELS) -> list[tuple
     return [(labels[a], labels[b], float(weights[a, b])) for a, b in found if weights[a, b]]
 
 
+@on_axes
 def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "Axes":
     """Draw a substitution matrix, red for positive and blue for negative scores.
 
@@ -133,13 +122,6 @@ def plot_substitutions(matrix: Any, letters: str, ax: "Axes | None" = None) -> "
         The score of each pair of letters.
     letters : str of length K
         The letters of rows and columns.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_lists(letters=letters)
     shape = (len(letters), len(letters))

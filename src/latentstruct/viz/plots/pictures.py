@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.validation import check_length, check_lists, finite_of, numbers_of
 from latentstruct.exceptions import Description, InputError
-from latentstruct.viz.plots.axes import new_axes
+from latentstruct.viz.plots.axes import new_axes, on_axes
 from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
@@ -27,6 +27,7 @@ WIDTH_OF_SWATCH = 1.75
 LONGEST_NAME = 22
 
 
+@on_axes
 def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw weights of histograms of oriented gradients: strokes along edges with positive and negative weight.
 
@@ -39,13 +40,6 @@ def plot_template(weights: Any, ax: "Axes | None" = None) -> "Axes":
     weights : array of shape (rows, columns, directions)
         Direction o covers the angles from o to o + 1 parts of 180 degrees, from the x axis towards the y axis, which
         points down. Weights of a `BoxFeatures` of `n` × `n` cells are its first 9n² ones, reshaped to (n, n, 9).
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     cells = numbers_of(weights, "weights")
     if cells.ndim != 3 or 0 in cells.shape or not np.isfinite(cells).all():
@@ -88,6 +82,7 @@ def _rectangle(x: float, y: float, width: float, height: float, **look: Any) -> 
     return Rectangle((x, y), width, height, **look)
 
 
+@on_axes
 def plot_swatches(names: Sequence[str], colors: Sequence[tuple[int, int, int]], ax: "Axes | None" = None) -> "Axes":
     """Draw names beside their colors, in as many columns as fit into the figure.
 
@@ -97,13 +92,6 @@ def plot_swatches(names: Sequence[str], colors: Sequence[tuple[int, int, int]], 
         The names.
     colors : sequence of n triples of int
         Red, green and blue of each, from 0 to 255.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_lists(names=names, colors=colors)
     if not len(names):
@@ -127,6 +115,7 @@ def height_of_swatches(n_names: int) -> float:
     return 0.25 * -(-n_names // int(7.2 / WIDTH_OF_SWATCH))
 
 
+@on_axes
 def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw the score of a small, a medium and a large box by its position.
 
@@ -138,13 +127,6 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     ----------
     weights : array of shape (14,)
         The weights of `latentstruct.features.boxes.box_geometry`.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     from latentstruct.features.boxes import N_GEOMETRY, box_geometry
 

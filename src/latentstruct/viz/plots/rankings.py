@@ -7,7 +7,7 @@ import numpy as np
 
 from latentstruct.core.validation import check_shape, finite_of, numbers_of
 from latentstruct.exceptions import InputError
-from latentstruct.viz.plots.axes import hide_frame, new_axes
+from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
 from latentstruct.viz.plots.colors import SINGLE, shade
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_DOCUMENTS = 40
 
 
+@on_axes
 def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the scores of a query's documents, the highest first; relevant ones are filled and have their grade above.
 
@@ -27,13 +28,6 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
         Their grades; above 0 is relevant.
     k : int, optional
         Number of documents before the dashed line.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     values = finite_of(scores, "scores", (np.size(scores),))
     relevance = numbers_of(grades, "grades")
@@ -63,6 +57,7 @@ def plot_ranking(scores: Any, grades: Any, k: int | None = None, ax: "Axes | Non
     return ax
 
 
+@on_axes
 def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the benefit of covering a word by the fraction of candidate documents that contain it.
 
@@ -74,13 +69,6 @@ def plot_benefits(shares: Any, benefits: Any, names: Sequence[str] | None = None
         The benefit of a word between a threshold and the next, at each level of counting words.
     names : sequence of B str, optional
         Names of the levels.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     thresholds, values = np.atleast_1d(numbers_of(shares, "shares")), np.atleast_2d(numbers_of(benefits, "benefits"))
     called = [str(b) for b in range(len(values))] if names is None else list(names)

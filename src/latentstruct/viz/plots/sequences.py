@@ -8,7 +8,7 @@ import numpy as np
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.validation import array_of, check_length, check_lists
 from latentstruct.exceptions import Description, InputError
-from latentstruct.viz.plots.axes import hide_frame, new_axes
+from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
 from latentstruct.viz.plots.colors import AGAINST, FOR, SINGLE
 from latentstruct.viz.plots.features import drawn_text
 
@@ -23,6 +23,7 @@ FAINT = 0.45
 """Opacity of sites of sequences that are predicted negative."""
 
 
+@on_axes
 def plot_sites(
     sites: "Sequence[Site]",
     lengths: Sequence[int],
@@ -40,15 +41,8 @@ def plot_sites(
         One per sequence, as `latentstruct.tasks.motif.sites.find_sites` returns them.
     lengths : sequence of n int
         Lengths of the sequences.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     known : dict of str to list of (int, int), optional
         Start and end of known sites by the names of sequences, drawn as frames.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_lists(sites=sites, lengths=lengths)
     if not len(sites):
@@ -80,6 +74,7 @@ def plot_sites(
     return ax
 
 
+@on_axes
 def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw a histogram of the starts of sites, those on the other strand stacked on those of the given one.
 
@@ -89,13 +84,6 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
         The first letter of each site, from 0.
     strands : array of n int
         +1 for the given strand, −1 for the other one.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     places, sides = array_of(starts, "starts"), array_of(strands, "strands")
     if places.ndim != 1 or not len(places) or sides.shape != places.shape or places.dtype.kind not in "iu":

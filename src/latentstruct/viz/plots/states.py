@@ -6,12 +6,13 @@ import numpy as np
 
 from latentstruct.core.validation import check_length
 from latentstruct.exceptions import InputError
-from latentstruct.viz.plots.axes import hide_frame, new_axes
+from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@on_axes
 def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axes":
     """Draw the norm of the weights of each latent state, one bar per class.
 
@@ -21,13 +22,6 @@ def plot_states(model: Any, names: Any = None, ax: "Axes | None" = None) -> "Axe
         Fitted, with ``states_``: its task has weights per state.
     names : sequence of length H, optional
         Labels of the states, such as angles; by default their numbers.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     norms = getattr(model, "states_", None)
     if norms is None:

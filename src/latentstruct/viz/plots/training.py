@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.validation import options
 from latentstruct.exceptions import InputError
-from latentstruct.viz.plots.axes import hide_frame, new_axes
+from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,7 @@ SAME = 1e-3
 FAINT = 0.45
 
 
+@on_axes
 def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "iteration") -> "Axes":
     """Draw the objective and its lower bound during training, one line per start, that of the best start thicker.
 
@@ -37,15 +38,8 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "iteration"
     ----------
     model : estimator
         Fitted, with ``history_``.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     by : {"iteration", "oracle_calls", "seconds"}, default="iteration"
         Quantity of the horizontal axis, counted from the beginning of each start.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     options(*AXES).check(by, "by")
     starts, kept = _rounds_of_starts(model)
@@ -84,6 +78,7 @@ def _choose_scale(ax: "Axes", objectives: NDArray, bounds: NDArray) -> None:
         ax.set_ylim(objectives.min() - 0.5 * span, objectives.max() + 0.05 * span)
 
 
+@on_axes
 def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "iteration") -> "Axes":
     """Draw the relative gap between objective and bound during training, on a logarithmic axis.
 
@@ -93,15 +88,8 @@ def plot_gap(model: Any, ax: "Axes | None" = None, by: str = "iteration") -> "Ax
     ----------
     model : estimator
         Fitted, with ``history_``, by a solver that has bounds; see `has_gaps`.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     by : {"iteration", "oracle_calls", "seconds"}, default="iteration"
         Quantity of the horizontal axis.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     options(*AXES).check(by, "by")
     starts, kept = _rounds_of_starts(model)
@@ -128,6 +116,7 @@ def has_gaps(model: Any) -> bool:
     return bool(np.isfinite(_relative_gaps(starts[kept])).any())
 
 
+@on_axes
 def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
     """Draw the final objective of each start, the best one marked.
 
@@ -135,13 +124,6 @@ def plot_restarts(model: Any, ax: "Axes | None" = None) -> "Axes":
     ----------
     model : estimator
         Fitted, with ``restart_objectives_``.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     reached = np.asarray(getattr(model, "restart_objectives_", ()), dtype=np.float64)
     if not len(reached):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from latentstruct.core.validation import check_length
 from latentstruct.data.trees import Constituent, Tree, check_tree, is_preterminal, words
 from latentstruct.exceptions import Description, InputError
-from latentstruct.viz.plots.axes import new_axes
+from latentstruct.viz.plots.axes import new_axes, on_axes
 from latentstruct.viz.plots.colors import SINGLE, WRONG
 from latentstruct.viz.plots.features import drawn_text
 
@@ -39,6 +39,7 @@ class _Node(NamedTuple):
     branches: bool
 
 
+@on_axes
 def plot_tree(
     tree: Tree,
     ax: "Axes | None" = None,
@@ -52,8 +53,6 @@ def plot_tree(
     ----------
     tree : Tree
         The tree, of at most 60 words.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
     marked : iterable of Constituent, optional
         Constituents to frame, for instance wrong ones; one that occurs twice is framed as often as it is given.
     names : sequence of str, optional
@@ -61,11 +60,6 @@ def plot_tree(
     sideways : bool, optional
         Whether the root is on the left, with the words below each other; by default if the words do not fit side
         by side.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn on.
     """
     check_tree(tree)
     if len(words(tree)) > MOST_WORDS:

@@ -20,7 +20,7 @@ def write_report(model: Any, path: str | Path, X: Any = None, Y: Any = None) -> 
 
     Parameters
     ----------
-    model : estimator
+    model : estimator or FeaturePipeline
         Fitted.
     path : path
         The file to write; an existing one is replaced.

@@ -123,8 +123,6 @@ class Examples:
 
     Parameters
     ----------
-    source : str
-        Description of the data, such as the name of their file.
     names : sequence of n str
         Name of each example.
     losses : array of shape (n,) or None
@@ -135,20 +133,22 @@ class Examples:
         A short remark per prediction, such as "predicted I-NP, true B-NP".
     draw : function of int
         Returns the blocks that show one example; called only for those that are shown.
-    scores : sequence of (name, value)
-        The main scores of `latentstruct evaluate`.
     overview : sequence of Block
         Blocks about all examples together, before single ones.
     severity : array of shape (n,) or None
         Order of predictions with the same loss, such as the distance of a score from the threshold.
+    source : str
+        Description of the data, such as the name of their file.
+    scores : sequence of (name, value)
+        The main scores of `latentstruct evaluate`.
     """
 
-    source: str
     names: Sequence[str]
     losses: NDArray | None
     loss_name: str
     remarks: Sequence[str]
     draw: Callable[[int], Sequence[Block]]
-    scores: Sequence[tuple[str, str]] = ()
     overview: Sequence[Block] = ()
     severity: NDArray | None = None
+    source: str = ""
+    scores: Sequence[tuple[str, str]] = ()

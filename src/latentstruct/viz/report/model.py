@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latentstruct.core.protocols import TransitionWeights
+from latentstruct.estimators.pipeline import FeaturePipeline
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import show_number, stop_text
 from latentstruct.tasks import Motif
@@ -82,9 +83,11 @@ def model_page(
 
 
 def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
-    """Return the page of a fitted estimator; see `latentstruct.viz.report.write_report`."""
+    """Return the page of a fitted estimator or pipeline; see `latentstruct.viz.report.write_report`."""
     from latentstruct import __version__
 
+    if isinstance(model, FeaturePipeline):
+        model, X = model.fitted, None if X is None else model.transform(X)
     if not (hasattr(model, "coef_") and hasattr(model, "task_")):
         raise InputError("model", model, "a fitted estimator")
     if X is None and Y is not None:

@@ -149,5 +149,5 @@ def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Exampl
         f"score {site.score:+.3g}" if Y is None else score_remark(site, bool(one))
         for site, one in zip(sites, positive, strict=True)
     ]
-    source = "the given sequences"
-    return blocks, Examples(source, names, losses, "0/1 loss", remarks, draw, shown, severity=np.abs(scores))
+    found = Examples(names, losses, "0/1 loss", remarks, draw, (), np.abs(scores), "the given sequences", shown)
+    return blocks, found

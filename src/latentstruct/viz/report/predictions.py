@@ -127,7 +127,7 @@ def estimator_examples(estimator: Any, X: Any, Y: Any) -> Examples:
         return [FactList(facts)]
 
     names = [f"example {i}" for i in range(n)]
-    return Examples("the given examples", names, losses, "loss", [""] * n, draw, scores)
+    return Examples(names, losses, "loss", [""] * n, draw, source="the given examples", scores=scores)
 
 
 def _shown(value: Any) -> str:

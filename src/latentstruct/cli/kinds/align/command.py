@@ -85,6 +85,11 @@ class AlignKind(KindSpec):
     per_example = ("names", "sequences", "matches")
     files = (MATRIX_FILE, PICTURE_FILE)
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
+    described = (
+        *(f"estimator.task_.{name}" for name in ("features", "mode", "tolerance")),
+        "record.tracks",
+        "record.n_matches",
+    )
 
     def load(self, options: AlignOptions, progress: Progress) -> Loaded:
         task = tasks.Alignment(
@@ -113,8 +118,13 @@ class AlignKind(KindSpec):
         data, record = held_out.data or "", model.record
         return read_aligned(data, tracks_beside(data, record.tracks), record.lower_case)
 
-    def score(self, model: Trained, data: Pairs) -> dict[str, Any]:
-        return compare_alignments(model.estimator, data[0], model.estimator.predict(data[1]))
+    def find(self, model: Trained, data: Pairs) -> list[Any]:
+        return list(model.estimator.predict(data[1]))
+
+    def compare(self, model: Trained, data: Pairs, found: list[Any]) -> dict[str, Any]:
+        tolerance = int(model.estimator.task_.tolerance)
+        scores = metrics.alignment_scores(data[0].matches or [], found, sorted({*USUAL_TOLERANCES, tolerance}))
+        return {"n_examples": scores.pop("n_pairs"), "tolerance": tolerance, **scores}
 
     def input_files(self, data: str) -> Sequence[str | Path]:
         return [data, *(file for track in TRACKS if (file := beside(data, track)) is not None)]
@@ -123,7 +133,7 @@ class AlignKind(KindSpec):
         tracks = tracks_beside(data, model.record.tracks)
         pairs = io.read_sequence_pairs(data)
         check_letters(pairs, data)
-        matches = list(model.estimator.predict(with_tracks(pairs, tracks)))
+        matches = self.find(model, (pairs, with_tracks(pairs, tracks)))
         io.write_alignments(output, replace(pairs, matches=matches))
 
     def show_scores(self, scores: dict[str, Any]) -> None:
@@ -151,20 +161,15 @@ class AlignKind(KindSpec):
             {"first": letters[rows[k]], "second": letters[columns[k]], "score": float(values[k])}
             for k in largest(values, top)
         ]
-        return {
-            **{name: getattr(task, name) for name in ("features", "mode", "tolerance")},
-            "tracks": model.record.tracks,
-            "n_matches": model.record.n_matches,
-            **describe_gaps(model.estimator),
-            "substitutions": strongest,
-        }
+        return {**super().describe(model, top), **describe_gaps(model.estimator), "substitutions": strongest}
+
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        return [("gaps", f"first letter {result['gap_open']:.4g}, each further one {result['gap_extend']:.4g}")]
 
     def facts(self, result: dict[str, Any]) -> Facts:
-        facts = [("gaps", f"first letter {result['gap_open']:.4g}, each further one {result['gap_extend']:.4g}")]
-        if "mode" in result:
-            tracks = ", ".join(["letters", *result["tracks"]])
-            facts.insert(0, ("alignment", f"{result['mode']}, {result['features']} features of {tracks}"))
-        return facts + list(result.get("files", {}).items())
+        tracks = ", ".join(["letters", *result["tracks"]])
+        alignment = f"{result['mode']}, {result['features']} features of {tracks}"
+        return [("alignment", alignment), *self.training_facts(result)]
 
 
 def beside(data: str, track: str) -> str | None:
@@ -225,13 +230,6 @@ def with_tracks(pairs: "io.SequencePairs", tracks: dict[str, str]) -> list[Any]:
         return SequenceTracks(letters, **found)
 
     return [tuple(map(sequence, *pair)) for pair in zip(pairs.names, pairs.sequences, strict=True)]
-
-
-def compare_alignments(estimator: Any, pairs: "io.SequencePairs", predicted: Sequence[Any]) -> dict[str, Any]:
-    """Return Q-scores and the fraction of predicted matches that are true."""
-    tolerance = int(estimator.task_.tolerance)
-    scores = metrics.alignment_scores(pairs.matches or [], predicted, sorted({*USUAL_TOLERANCES, tolerance}))
-    return {"n_examples": scores.pop("n_pairs"), "tolerance": tolerance, **scores}
 
 
 def describe_gaps(estimator: Any) -> dict[str, float]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.align.command import KIND, compare_alignments
 from latentstruct.io.alignments import SequencePairs
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.matrices import plot_substitutions
@@ -73,21 +72,16 @@ def _strongest(letters: str, scores: Any) -> TableBlock:
     return TableBlock("Highest and lowest scores of different letters", ("letters", "score"), table)
 
 
-def examples(model: Trained, data: tuple[SequencePairs, list[Any]], source: str) -> Examples:
+def examples(model: Trained, data: tuple[SequencePairs, list[Any]], predicted: list[Any]) -> Examples:
     """Return predicted alignments of pairs, with correct, wrong and missed matches."""
-    pairs, X = data
-    task, truths = model.estimator.task_, pairs.matches or []
-    predicted = list(model.estimator.predict(X))
-    shift = int(task.tolerance)
-    scores = compare_alignments(model.estimator, pairs, predicted)
+    pairs, task = data[0], model.estimator.task_
+    truths, shift = pairs.matches or [], int(task.tolerance)
     return Examples(
-        source,
         [f"{shorten(a)} and {shorten(b)}" for a, b in pairs.names],
         task.loss(truths, predicted),
         "fraction of matches not found",
         [_remark(len(truth), len(found)) for truth, found in zip(truths, predicted, strict=True)],
         lambda i: _draw(pairs.names[i], pairs.sequences[i], truths[i], predicted[i], shift),
-        KIND.summarize(scores),
     )
 
 

@@ -10,7 +10,17 @@ from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import KindSpec, Loaded, Trained, print_ratios
+from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Trained, print_ratios
+from latentstruct.cli.kinds.chain.annotations import (
+    AnnotationOptions,
+    check_ratio,
+    labeled_sentences,
+    votes_of,
+    warn_about_entities,
+    weights_of,
+    with_skipped,
+    without_columns,
+)
 from latentstruct.cli.kinds.chain.files import (
     ChainRecord,
     LabeledChains,
@@ -27,10 +37,10 @@ from latentstruct.cli.kinds.chain.files import (
     resolved,
     single_labels,
 )
-from latentstruct.cli.lazy import windows
+from latentstruct.cli.lazy import ratios, windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
-from latentstruct.core.unknown import UNKNOWN
+from latentstruct.core.unknown import SKIPPED, UNKNOWN
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
 
@@ -38,7 +48,7 @@ CONFUSIONS_SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
+class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOptions):
     """Train on sentences: one token per line, its label in one column, a blank line after each sentence.
 
     The default is a CRF, which had the best chunks: F1 93.8 on CoNLL-2000, against 93.5 of the other models.
@@ -49,6 +59,11 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
 
     With --label-sets, a label may be a set such as B-PER|B-ORG, one of which is right, or have weights as in
     PER:0.7|ORG:0.3. Such labels are summed out too. Labels may then not contain | and : themselves.
+
+    With --annotators 1,2,3, these columns have the labels of several annotators. Training learns the errors of each one
+    together with the model. Held-out data have the other columns, and the label in the last one.
+
+    Where only entities are labeled, and all else is unknown, give --entity-ratio, the share of tokens in entities.
 
     Ctrl-C saves the best weights so far.
 
@@ -66,6 +81,21 @@ class ChainOptions(ReadingOptions, ConvexOptions, LabelOptions):
         if self.labeled_only:
             # A run of labeled tokens may begin within a chunk.
             self.refuse("rules", "with `labeled_only`")
+            self.refuse("entity_ratio", "with `labeled_only`")
+            self.refuse("weight_column", "with `labeled_only`")
+        if self.entity_ratio is not None and not 0.0 < self.entity_ratio < 1.0:
+            raise InputError("entity_ratio", self.entity_ratio, "a share between 0 and 1")
+        if self.unknown is None or self.model != "crf":
+            self.refuse("entity_ratio", "without `unknown`, and for a `model` other than crf")
+        if self.annotators is not None:
+            for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
+                self.refuse(name, "with `annotators`")
+            for name in ("folds", "checkpoint", "early_stopping", "executor", "model"):
+                self.refuse(name, "with `annotators`")
+            if self.chooses_C:
+                raise InputError("C", self.C, "a number with `annotators`")
+            if self.valid is None:
+                self.refuse("report", "with `annotators` and without `valid`")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +137,7 @@ class ChainKind(KindSpec):
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
     prepare_options = ChainPrepareOptions
-    settled_options = tuple(one.name for one in fields(ReadingOptions))
+    settled_options = tuple(one.name for base in (ReadingOptions, AnnotationOptions) for one in fields(base))
     weights_follow_from_data = True
     record = ChainRecord
     tasks = ("Chain",)
@@ -116,17 +146,18 @@ class ChainKind(KindSpec):
     predict_flags = frozenset({"confidence", "topk"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
-    tables = (
-        ("transitions", "strongest transitions", ("from", "to", "weight")),
-        ("weights", "strongest weights", ("feature", "label", "weight")),
-    )
+    tables = (TRANSITIONS, LABEL_WEIGHTS)
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
-        unknown, template = options.mark, options.template()
         options.chosen_columns()
-        sentences = io.read_conll(options.data, blank=options.blank)
+        every = io.read_conll(options.data, blank=options.blank)
+        progress.say(f"read {len(every)} sentences, {every.n_tokens} tokens from {options.data}")
+        weight_at, annotators = options.extra_columns(every.n_columns, options.data)
+        sentences = without_columns(every, [*annotators, weight_at])
+        if annotators:
+            return self._load_votes(options, sentences, votes_of(every, annotators, options.mark), annotators)
+        unknown, template = options.mark, options.template()
         label_at, used = options.places(sentences.n_columns, options.data)
-        progress.say(f"read {len(sentences)} sentences, {sentences.n_tokens} tokens from {options.data}")
         record = ChainRecord(
             features={},
             label_column=label_at,
@@ -134,30 +165,89 @@ class ChainKind(KindSpec):
             columns=used,
             unknown=unknown,
             label_sets=options.label_sets,
+            skipped=options.skipped,
             n_examples=len(sentences),
         )
         Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
         check_marks(counts, unknown, options.data)
         check_sets(options.label_sets, has_sets(Y), options.data)
-        X, labels = template.fit_transform(choose(sentences, used)), single_labels(Y) - {unknown}
+        X, labels = template.fit_transform(choose(sentences, used)), single_labels(Y) - {unknown, options.skipped}
         # Words are stored only for a report, as training needs the memory.
         shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         latent = (unknown is not None or options.label_sets) and not options.labeled_only
-        origins = None
+        origins: Sequence[int] | None = None
+        fit_params: dict[str, Any] = {}
         if unknown is not None:
             Y = marked(Y, unknown)
+        if options.skipped is not None:
+            shown, Y = replace(shown, Y=record.judged(shown.Y)), with_skipped(Y, options.skipped)
         if options.labeled_only:
             X, Y, origins = labeled_runs(X, Y)
-            labels = single_labels(Y)
+            labels = single_labels(Y) - {SKIPPED}
             if not labels:
                 raise InputError("labeled_only", True, f"left out for {options.data}, where no token has a known label")
+        elif latent:
+            warn_about_entities(Y, labels, options.entity_ratio)
+            origins = None if options.entity_ratio is not None else labeled_sentences(Y, progress, options.data)
+            if origins is not None:
+                X, Y = [X[k] for k in origins], [Y[k] for k in origins]
+        if weight_at is not None:
+            latent, weights = True, weights_of(every, weight_at, options.data)
+            fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
+        labels = frozenset(options.check_declared(labels))
+        check_ratio(options.entity_ratio, labels)
         check_rules(options.rules, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
-        sizes |= {"n_unlabeled": counts[unknown]} if latent and unknown is not None else {}
+        sizes |= {"n_unlabeled": sum(y.count(UNKNOWN) for y in Y)} if latent and unknown is not None else {}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         record = replace(record, features=template.to_state(), n_examples=len(Y))
-        estimator = options.estimator(tasks.Chain(rules=options.rules), len(Y), latent)
-        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, origins=origins)
+        # Labels of weight 0 are known all the same.
+        declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
+        estimator = options.estimator(tasks.Chain(declared, rules=options.rules), len(Y), latent)
+        if options.entity_ratio is not None:
+            estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
+        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+
+    def _load_votes(
+        self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], annotators: list[int]
+    ) -> Loaded:
+        """Return sentences with the labels of several annotators."""
+        used = options.chosen_columns() or list(range(sentences.n_columns))
+        if not sentences.n_columns or not set(used) <= set(range(sentences.n_columns)):
+            raise InputError("columns", options.columns, f"from 0 to {sentences.n_columns - 1}, without annotators")
+        template = options.template()
+        X = template.fit_transform(choose(sentences, used))
+        counts = Counter(vote for rows in votes for row in rows for vote in row)
+        n_missing = counts.pop(UNKNOWN, 0)
+        check_marks(counts, None, options.data)
+        if not counts:
+            raise no_known_labels(options.data, options.mark)
+        labels = options.check_declared(counts)
+        record = ChainRecord(
+            features=template.to_state(),
+            label_column=sentences.n_columns,
+            n_columns=sentences.n_columns + 1,
+            columns=used,
+            n_examples=len(votes),
+        )
+        sizes = {"n_examples": len(votes), "n_tokens": sentences.n_tokens, "n_annotators": len(annotators)}
+        sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
+        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        task = tasks.Chain(sorted(labels), rules=options.rules)
+        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver)
+        return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
+
+    def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
+        if "n_annotators" not in loaded.sizes:
+            return {}
+        # The share of right votes if all labels were equally frequent.
+        rights = model.estimator.confusions_.diagonal(axis1=1, axis2=2).mean(axis=1)
+        return {"annotator_recall": [round(float(right), 4) for right in rights]}
+
+    def training_facts(self, result: dict[str, Any]) -> list[tuple[str, str]]:
+        recall = result.get("annotator_recall")
+        shown = [] if recall is None else [("annotators", f"mean recall {', '.join(map(show_percent, recall))}")]
+        return shown
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
         loaded = super().load_prepared(options, progress)
@@ -195,7 +285,7 @@ class ChainKind(KindSpec):
         sentences = io.read_conll(name, blank=record.blank)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
-        Y, allowed = record.labels_of(sentences, name), model.labels | {record.unknown}
+        Y, allowed = record.judged(record.labels_of(sentences, name)), model.labels | {record.unknown}
         for i, labels in enumerate(Y, 1):
             if not held_out.allow_unknown and not allowed.issuperset(single_labels([labels])):
                 pairs = ((j, label) for j, item in enumerate(labels, 1) for label in possible_labels(item))
@@ -203,9 +293,11 @@ class ChainKind(KindSpec):
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
         return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
-    def score(self, model: Trained, data: LabeledChains) -> dict[str, Any]:
-        guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
-        return compare_chains(model.estimator, data.Y, guessed, model.record.unknown)
+    def find(self, model: Trained, data: LabeledChains) -> list[list[str]]:
+        return [labels.tolist() for labels in model.estimator.predict(data.X)]
+
+    def compare(self, model: Trained, data: LabeledChains, found: list[list[str]]) -> dict[str, Any]:
+        return compare_chains(model.estimator, data.Y, found, model.record.unknown)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")

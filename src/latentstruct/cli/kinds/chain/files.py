@@ -109,7 +109,7 @@ class ChainRecord(Record):
     """The record of a chain model: its features and the columns of its files.
 
     Columns are counted from 0; `columns` are those the features use, the word first. `unknown` marks unknown labels,
-    and `label_sets` is True if labels may be sets.
+    and `label_sets` is True if labels may be sets; `skipped` marks tokens that are left out.
     """
 
     features: dict[str, Any]
@@ -118,6 +118,13 @@ class ChainRecord(Record):
     columns: list[int]
     unknown: str | None = None
     label_sets: bool = False
+    skipped: str | None = None
+
+    def judged(self, Y: list[list[Any]]) -> list[list[Any]]:
+        """Return labels in which skipped tokens are unknown, as neither is counted."""
+        if self.skipped is None:
+            return Y
+        return [[self.unknown if label == self.skipped else label for label in labels] for labels in Y]
 
     def used_columns(self, sentences: "io.ColumnSentences", name: str) -> "io.ColumnSentences":
         """Return the columns the features use, from a file with or without the labels."""

@@ -17,7 +17,7 @@ from latentstruct.cli.blocks import (
 )
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.chain.command import KIND, compare_chains
+from latentstruct.cli.kinds.chain.command import compare_chains
 from latentstruct.cli.kinds.chain.files import LabeledChains, resolved
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.features import can_write, shorten
@@ -79,10 +79,9 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
-def examples(model: Trained, data: LabeledChains, source: str) -> Examples:
+def examples(model: Trained, data: LabeledChains, guessed: list[list[str]]) -> Examples:
     """Return predictions for sentences, with the fractions of wrong labels among the known ones."""
     unknown = model.record.unknown
-    guessed = [labels.tolist() for labels in model.estimator.predict(data.X)]
     scores = compare_chains(model.estimator, data.Y, guessed, unknown)
     data = replace(data, Y=resolved(data.Y, guessed))
     wrong = [_errors(truth, guess, unknown) for truth, guess in zip(data.Y, guessed, strict=True)]
@@ -90,13 +89,11 @@ def examples(model: Trained, data: LabeledChains, source: str) -> Examples:
     counts = np.array([errors.total() for errors in wrong], dtype=np.float64)
     losses = np.divide(counts, known, out=np.full(len(counts), np.nan), where=known > 0)
     return Examples(
-        source,
         [sentence_name(i, words) for i, words in enumerate(data.words, 1)],
         losses,
         "fraction of wrong labels",
         [_remark(*one) for one in zip(wrong, known.tolist(), data.Y, strict=True)],
         lambda i: [_sentence(model.estimator, data, guessed, i, unknown)],
-        KIND.summarize(scores),
         _overview(scores, data.Y, guessed, unknown),
     )
 

@@ -1,7 +1,7 @@
 """Models that put samples into classes."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,13 @@ from latentstruct import io, tasks
 from latentstruct.cli.common import is_prepared, refuse_prepared, unknown_label, write_lines
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_weights
-from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import LABEL_WEIGHTS, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
 from latentstruct.cli.prepared import PrepareOptions, open_for
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import FilePath, KeptInput, extension
+from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress, print_table, show_percent
 
 TABLES = (".csv", ".tsv")
@@ -96,7 +97,7 @@ class ClassesKind(KindSpec):
     score_facts = (("samples", "{n_examples}, {accuracy:%} correct"),)
     headline = (("accuracy", "accuracy"),)
     main = ("accuracy",)
-    tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
+    tables = (LABEL_WEIGHTS,)
     prepare_options = ClassesPrepareOptions
     settled_options = ("label", "zero_based")
 
@@ -141,8 +142,12 @@ class ClassesKind(KindSpec):
         record = like.record
         return {"label": (options.label, record.label), "zero_based": (options.zero_based, record.zero_based)}
 
-    def score(self, model: Trained, data: Samples) -> dict[str, Any]:
-        return compare_classes(model, data[1], model.estimator.predict(data[0]).tolist())
+    def find(self, model: Trained, data: Samples) -> list[Any]:
+        found: list[Any] = model.estimator.predict(data[0]).tolist()
+        return found
+
+    def compare(self, model: Trained, data: Samples, found: list[Any]) -> dict[str, Any]:
+        return compare_classes(model, data[1], found)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")
@@ -219,21 +224,10 @@ def compare_classes(model: Trained, y: list[Any], predicted: list[Any]) -> dict[
     n_true, n_predicted = Counter(y), Counter(predicted)
     classes = []
     for label in dict.fromkeys([*model.estimator.task_.labels_.labels, *y]):
-        right = confusion[label, label]
         wrong = Counter({b: count for (a, b), count in confusion.items() if a == label != b})
-        most = wrong.most_common(1)
-        classes.append(
-            {
-                "label": label,
-                "n_true": n_true[label],
-                "n_predicted": n_predicted[label],
-                "n_correct": right,
-                "precision": right / n_predicted[label] if n_predicted[label] else 0.0,
-                "recall": right / n_true[label] if n_true[label] else 0.0,
-                "mostly_taken_for": most[0][0] if most else None,
-                "n_taken_for": most[0][1] if most else 0,
-            }
-        )
+        most, count = next(iter(wrong.most_common(1)), (None, 0))
+        scores = FoundScore.of_counts(n_true[label], n_predicted[label], confusion[label, label])
+        classes.append({"label": label, **asdict(scores), "mostly_taken_for": most, "n_taken_for": count})
     right = sum(confusion[label, label] for label in n_true)
     return {"n_examples": len(y), "accuracy": right / len(y), "classes": classes}
 

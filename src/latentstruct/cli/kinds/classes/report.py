@@ -15,7 +15,6 @@ from latentstruct.cli.blocks import (
 )
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.classes.command import KIND, compare_classes
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Block, Examples, FactList
 
@@ -29,20 +28,16 @@ def weight_blocks(model: Trained) -> list[Block]:
     return [label_table(list(task.labels_.labels), label_weights(model.estimator), name_of)]
 
 
-def examples(model: Trained, data: tuple[Any, list[Any]], source: str) -> Examples:
+def examples(model: Trained, data: tuple[Any, list[Any]], predicted: list[Any]) -> Examples:
     """Return predicted classes of samples, with the contributions of features."""
     X, y = data
-    predicted = model.estimator.predict(X).tolist()
     losses = np.array([truth != guess for truth, guess in zip(y, predicted, strict=True)], dtype=np.float64)
-    scores = compare_classes(model, y, predicted)
     return Examples(
-        source,
         [f"sample {i}" for i in range(1, len(y) + 1)],
         losses,
         "0/1 loss",
         [outcome(truth, guess) for truth, guess in zip(y, predicted, strict=True)],
         lambda i: _draw(model, X, i, y[i], predicted[i]),
-        KIND.summarize(scores),
         confusion_table(list(zip(y, predicted, strict=True)), "classes"),
     )
 

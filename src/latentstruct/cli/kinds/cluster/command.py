@@ -7,8 +7,7 @@ from typing import Any, Literal
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import located
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import item_pairs
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -62,6 +61,7 @@ class ClusteringKind(KindSpec):
     """Common to models of clusters of mentions and of any items."""
 
     tasks = ("Coreference", "CorrelationClustering")
+    weights_mean = "positive weights are for two items being in one cluster"
 
     def clustering(self, options: Any, latent_C: float, penalty: float = 1.0) -> Any:
         """Return the untrained estimator; the latent loss counts items, that of pairs is a fraction."""
@@ -97,6 +97,8 @@ class ClusterKind(ClusteringKind):
     per_example = ("names", "rows", "items", "clusters")
     headline = (("pair F1", "pairs.f1"), ("pair loss", "pair_loss"))
     main = ("pairs.f1",)
+    described = ("record.relations", "record.n_items", "estimator.task_.n_features")
+    info_facts = (("items", "{n_items}"), ("relations", "{relations}"))
 
     def load(self, options: ClusterOptions, progress: Progress) -> Loaded:
         relations = parse_relations(options.relations)
@@ -122,27 +124,18 @@ class ClusterKind(ClusteringKind):
     def read(self, model: Trained, held_out: HeldOut) -> "io.ItemGroups":
         return read_labeled(held_out.data or "", model.record.feature_names)
 
-    def score(self, model: Trained, data: "io.ItemGroups") -> dict[str, Any]:
-        found = model.estimator.predict(describe_pairs(data, model.record.relations))
+    def find(self, model: Trained, data: "io.ItemGroups") -> Any:
+        return model.estimator.predict(describe_pairs(data, model.record.relations))
+
+    def compare(self, model: Trained, data: "io.ItemGroups", found: Any) -> dict[str, Any]:
         return compare_clusters(data.clusters or [], found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         groups = read_named(data, model.record.feature_names)
-        io.write_groups(output, groups, model.estimator.predict(describe_pairs(groups, model.record.relations)))
+        io.write_groups(output, groups, self.find(model, groups))
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        names = pair_names(model.record)
-        return {
-            "relations": model.record.relations,
-            "n_items": model.record.n_items,
-            "n_features": len(names),
-            "weights": strongest_features(model.estimator.coef_, names.__getitem__, top),
-        }
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        if "relations" not in result:
-            return []
-        return [("items", str(result["n_items"])), ("relations", ", ".join(result["relations"]))]
+    def weight_names(self, model: Trained) -> list[str]:
+        return pair_names(model.record)
 
 
 def parse_relations(text: str) -> list[str]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from latentstruct import io
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, Loaded, Record, Trained
+from latentstruct.cli.kind import Loaded, Record, Trained
 from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel, cluster_model_option, compare_clusters
 from latentstruct.cli.lazy import mentions
 from latentstruct.cli.options import HeldOut, TrainOptions
@@ -74,6 +73,8 @@ class CoreferenceKind(ClusteringKind):
     )
     headline = (("CoNLL F1", "conll_f1"), ("pair loss", "pair_loss"))
     main = ("conll_f1",)
+    described = ("features.n_features_", "record.n_mentions")
+    info_facts = (("penalty", "{penalty:g}"),)
 
     def load(self, options: CoreferenceOptions, progress: Progress) -> Loaded:
         documents = read_documents(options.data)
@@ -94,8 +95,10 @@ class CoreferenceKind(ClusteringKind):
     def read(self, model: Trained, held_out: HeldOut) -> "list[mentions.Document]":
         return read_documents(held_out.data or "")
 
-    def score(self, model: Trained, data: "list[mentions.Document]") -> dict[str, Any]:
-        found = model.estimator.predict(model.features.transform(data))
+    def find(self, model: Trained, data: "list[mentions.Document]") -> Any:
+        return model.estimator.predict(model.features.transform(data))
+
+    def compare(self, model: Trained, data: "list[mentions.Document]", found: Any) -> dict[str, Any]:
         truth = [document.clusters for document in data]
         scores = compare_clusters(truth, found)
         baselines = {name: compare_clusters(truth, clusters) for name, clusters in _baselines(data).items()}
@@ -115,21 +118,17 @@ class CoreferenceKind(ClusteringKind):
     def predict(self, model: Trained, data: str, output: str) -> None:
         documents = io.read_coreference(data)
         marked = [document for document in documents if len(document.mentions)]
-        predicted = iter(model.estimator.predict(model.features.transform(marked)) if marked else [])
+        predicted = iter(self.find(model, marked) if marked else [])
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
         io.write_coreference(output, documents, clusters)
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        names, task = model.features.feature_names, model.estimator.task_
-        return {
-            "penalty": task.penalty if task.latent else None,
-            "n_features": len(names),
-            "n_mentions": model.record.n_mentions,
-            "weights": strongest_features(model.estimator.coef_, names.__getitem__, top),
-        }
+    def weight_names(self, model: Trained) -> list[str]:
+        names: list[str] = model.features.feature_names
+        return names
 
-    def facts(self, result: dict[str, Any]) -> Facts:
-        return [("penalty", f"{result['penalty']:g}")] if result.get("penalty") is not None else []
+    def describe(self, model: Trained, top: int) -> dict[str, Any]:
+        task = model.estimator.task_
+        return {"penalty": task.penalty if task.latent else None, **super().describe(model, top)}
 
 
 def _baselines(documents: "list[mentions.Document]") -> dict[str, list[Any]]:

@@ -1,9 +1,10 @@
-"""Report of coreference: features of pairs, and texts with the forests of links."""
+"""Report of coreference: texts with the forests of links."""
+
+from functools import partial
+from typing import Any
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.cluster import clusterings
-from latentstruct.cli.kinds.cluster.command import compare_clusters
-from latentstruct.cli.kinds.coreference.command import KIND
+from latentstruct.cli.kinds.cluster import report as clusters
 from latentstruct.cli.lazy import mentions
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.forests import called_clusters, lettered_clusters
@@ -14,34 +15,25 @@ MOST_WORDS = 250
 """Number of words of a text that are shown."""
 
 
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the strongest features of pairs of mentions."""
-    names = model.features.feature_names
-    return clusterings.weight_blocks(names, model.estimator.coef_, bool(model.estimator.task_.latent))
-
-
-def examples(model: Trained, documents: "list[mentions.Document]", source: str) -> Examples:
+def examples(model: Trained, documents: "list[mentions.Document]", found: Any) -> Examples:
     """Return predicted clusters of documents with their forests."""
     truth = [document.clusters for document in documents]
-    X = model.features.transform(documents)
 
     def names(i: int) -> list[str]:
         return [" ".join(documents[i].words(mention)) for mention in documents[i].mentions]
 
-    found, losses, loss_name = clusterings.predict_clusterings(model.estimator, X, truth, names)
+    X = partial(model.features.transform, documents)
+    parts, losses, loss_name = clusters.clusterings(model.estimator, X, truth, found, names)
 
     def draw(i: int) -> list[Block]:
-        return [*clusterings.draw(found[i], WHAT), show_text(documents[i], found[i])]
+        return [*clusters.draw(parts[i], WHAT), show_text(documents[i], parts[i])]
 
-    scores = compare_clusters(truth, [one.found for one in found])
     return Examples(
-        source,
         [shorten(_name(document), 60) for document in documents],
         losses,
         loss_name,
-        [clusterings.describe(one, WHAT) for one in found],
+        [clusters.describe(one, WHAT) for one in parts],
         draw,
-        KIND.summarize(scores),
     )
 
 
@@ -49,7 +41,7 @@ def _name(document: "mentions.Document") -> str:
     return f"{document.name}, part {document.part}" if document.part else document.name
 
 
-def show_text(document: "mentions.Document", found: clusterings.Clustering) -> Tokens:
+def show_text(document: "mentions.Document", found: clusters.Clustering) -> Tokens:
     """Return the sentences of the shown mentions, with outermost mentions as units."""
     window, part = found.part()
     mentions = document.mentions[window]

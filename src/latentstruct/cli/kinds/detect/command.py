@@ -2,13 +2,12 @@
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct import tasks
-from latentstruct.cli.common import STANDARD_STREAM, check_folder
+from latentstruct.cli.common import check_folder
 from latentstruct.cli.declaring import argument, option, skip_bad_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import box_features, image_files
@@ -27,6 +26,7 @@ from latentstruct.progress.eta import describe_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.detect.files import Photographs
+    from latentstruct.cli.kinds.detect.findings import Judged
 
 PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
 MIDDLE = 0.75
@@ -133,6 +133,7 @@ class DetectKind(KindSpec):
     tasks = ("Detection",)
     judged_on = frozenset({"data", "labels", "pictures", "skip_bad", "allow_unknown"})
     evaluation_hint = "Pass images as `data`, and labels as `labels` or as labels.csv in `data`."
+    folder_mark = PREDICTIONS_FILE
     predict_flags = frozenset({"skip_bad"})
     score_facts = (
         ("images", "{n_examples}, {n_with_boxes} with true boxes"),
@@ -146,6 +147,12 @@ class DetectKind(KindSpec):
     main = ("accuracy",)
     per_example = ("names", "labels", "boxes", "described")
     tables = ()
+    described = ("record.n_boxes", "record.n_left_out", "estimator.task_.latent_loss")
+    info_facts = (
+        ("boxes", "{n_boxes}, at most {boxes[limit]} per image, at least {boxes[step]} pixels apart"),
+        ("window", "{boxes[window]} × {boxes[window]} pixels in cells of {boxes[cell]} × {boxes[cell]}"),
+        ("loss of boxes", "{latent_loss}"),
+    )
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
         from latentstruct.cli.kinds.detect.files import open_labeled
@@ -194,10 +201,15 @@ class DetectKind(KindSpec):
         data.check_known(model.labels, held_out.allow_unknown)
         return data
 
-    def score(self, model: Trained, data: "Photographs") -> dict[str, Any]:
+    def find(self, model: Trained, data: "Photographs") -> "Judged":
         from latentstruct.cli.kinds.detect.findings import judge
 
         return judge(model, data)
+
+    def compare(self, model: Trained, data: "Photographs", found: "Judged") -> dict[str, Any]:
+        from latentstruct.cli.kinds.detect.findings import score_findings
+
+        return score_findings(data, found)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         from latentstruct.cli.kinds.detect.findings import judge_with_pictures
@@ -211,19 +223,12 @@ class DetectKind(KindSpec):
         say(f"wrote pictures of {len(data)} images and {CASES_FILE} to {pictures}")
         return found
 
-    def input_files(self, data: str) -> Sequence[str | Path]:
-        # The output is a folder, which `predict` checks.
-        return []
-
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.cli.kinds.detect.files import open_unlabeled
         from latentstruct.cli.kinds.detect.findings import write_findings
 
-        if output == STANDARD_STREAM:
-            raise InputError("output", output, "a folder for boxes and pictures")
         image_files.require_vision()
         folder = Path(output)
-        check_folder(folder, PREDICTIONS_FILE)
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
             raise InputError("output", output, "a folder without a file of this name", f"{PICTURES} is a file.")
         n_images = write_findings(model, open_unlabeled(data, skip_bad), folder)
@@ -248,20 +253,8 @@ class DetectKind(KindSpec):
         return [*facts, ("central box", describe_middle(scores))] if scores["n_with_boxes"] else facts
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        record, loss = model.record, model.estimator.task_.latent_loss
         kept = {name: value for name, value in model.features.to_state().items() if name != "format"}
-        return {"boxes": kept, "latent_loss": loss, "n_boxes": record.n_boxes, "n_left_out": record.n_left_out}
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        if "boxes" not in result:
-            return []
-        kept = result["boxes"]
-        size = f"{kept['window']} × {kept['window']} pixels in cells of {kept['cell']} × {kept['cell']}"
-        return [
-            ("boxes", f"{result['n_boxes']}, at most {kept['limit']} per image, at least {kept['step']} pixels apart"),
-            ("window", size),
-            ("loss of boxes", str(result["latent_loss"] or "none")),
-        ]
+        return {"boxes": kept, **super().describe(model, top)}
 
 
 def choose_cache(cache: Path | None, no_cache: bool) -> Path | None:

@@ -1,8 +1,11 @@
 """Predictions for photographs, their quality, and pictures of them."""
 
+import os
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,15 +13,16 @@ import msgspec
 import numpy as np
 from PIL import Image
 
+from latentstruct.cli.interrupts import interrupt, on_interrupt, remember
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.command import CASES_FILE, MIDDLE, PICTURES, PREDICTIONS_FILE
 from latentstruct.cli.kinds.detect.files import Photographs
-from latentstruct.cli.results import results_in
 from latentstruct.data.boxes import overlaps
 from latentstruct.data.images import label_colors
 from latentstruct.io.boxes import ImageAnnotation, record_lines, write_coco
 from latentstruct.io.text import write_text
 from latentstruct.metrics.boxes import FOUND, box_scores
+from latentstruct.persistence.atomic_files import PREFIX
 from latentstruct.progress.display import SECONDS_BETWEEN_STEPS, show_number
 from latentstruct.progress.eta import describe_share
 from latentstruct.viz.box_pictures import draw_boxes
@@ -69,28 +73,39 @@ def find_objects(model: Trained, data: Photographs) -> Iterator[Finding]:
             yield Finding(name, image, x.boxes, str(label), by_label, x.boxes[state])
 
 
-def judge(
-    model: Trained, data: Photographs, note: Callable[[Finding, float | None], None] | None = None
-) -> dict[str, Any]:
-    """Return the quality of labels and boxes; box measures are None if no true box is known.
+class Judged(NamedTuple):
+    """The predictions for all images, without pixels, and their best overlaps with true boxes, None if none is known.
 
-    `note` is called with the prediction for each image, and its best overlap with a true box, None if none is known.
+    `middle` has the overlaps of the central boxes.
     """
-    guesses, chosen, candidates, best, middle = [], [], [], [], []
-    for finding, truth in zip(find_objects(model, data), data.boxes, strict=True):
-        guesses.append(finding.label)
-        chosen.append(finding.box)
-        candidates.append(finding.candidates)
-        best.append(best_overlap(finding.box, truth))
-        middle.append(best_overlap(middle_box(finding.image), truth))
-        if note is not None:
-            note(finding, best[-1])
+
+    found: list[Finding]
+    best: list[float | None]
+    middle: list[float | None]
+
+
+def judge(model: Trained, data: Photographs, draw: Callable[[int, Finding], None] | None = None) -> Judged:
+    """Return the predictions for images; `draw` is called with the number of each image and its prediction."""
+    judged = Judged([], [], [])
+    for i, (finding, truth) in enumerate(zip(find_objects(model, data), data.boxes, strict=True)):
+        judged.found.append(finding._replace(image=None))
+        judged.best.append(best_overlap(finding.box, truth))
+        judged.middle.append(best_overlap(middle_box(finding.image), truth))
+        if draw is not None:
+            draw(i, finding)
+    return judged
+
+
+def score_findings(data: Photographs, judged: Judged) -> dict[str, Any]:
+    """Return the quality of labels and boxes; box measures are None if no true box is known."""
+    guesses = [one.label for one in judged.found]
     boxed = [k for k, truth in enumerate(data.boxes) if len(truth)]
     of_boxes: dict[str, Any] = {"zero_one": None, "overlap": None}
     if boxed:
         truth, labels = [data.boxes[k] for k in boxed], [data.labels[k] for k in boxed]
-        found = [[values[k] for k in boxed] for values in (guesses, chosen, candidates)]
-        scores = box_scores(labels, truth, *found)
+        found = [judged.found[k] for k in boxed]
+        parts = zip(*((one.label, one.box, one.candidates) for one in found), strict=True)
+        scores = box_scores(labels, truth, *map(list, parts))
         of_boxes = {name: float(scores[name]) for name in of_boxes}
     right = sum(guess == label for guess, label in zip(guesses, data.labels, strict=True))
     return {
@@ -100,9 +115,9 @@ def judge(
         "accuracy": right / len(data),
         "commonest": Counter(data.labels).most_common(1)[0][1] / len(data),
         **of_boxes,
-        **over_all(best),
-        "middle": over_all(middle),
-        **count_classes(data.labels, guesses, best),
+        **over_all(judged.best),
+        "middle": over_all(judged.middle),
+        **count_classes(data.labels, guesses, judged.best),
     }
 
 
@@ -159,13 +174,12 @@ def picture_name(name: str) -> str:
     return f"{name}.jpg"
 
 
-def write_cases(
-    folder: Path, data: Photographs, guesses: Sequence[str], best: Sequence[float | None], leads: Sequence[float]
-) -> None:
+def write_cases(folder: Path, data: Photographs, judged: Judged) -> None:
     """Write a table of all images, the best overlap first."""
+    found, best = judged.found, judged.best
     order = sorted(range(len(data)), key=lambda k: (best[k] is None, -(best[k] or 0.0), data.names[k]))
     rows = [
-        f"{data.files.member(data.names[k])}\t{data.labels[k]}\t{guesses[k]}\t{leads[k]:.6g}\t"
+        f"{data.files.member(data.names[k])}\t{data.labels[k]}\t{found[k].label}\t{found[k].lead:.6g}\t"
         + ("" if best[k] is None else f"{best[k]:.4f}")
         for k in order
     ]
@@ -192,17 +206,15 @@ def write_findings(model: Trained, photographs: Photographs, folder: Path) -> in
 
 def judge_with_pictures(model: Trained, data: Photographs, folder: Path) -> dict[str, Any]:
     """Evaluate predictions, and draw predicted and true boxes of all images into a folder, with a table."""
-    cases: list[tuple[str, float | None, float]] = []
     with results_in(folder, CASES_FILE, earlier_cases(folder)) as made:
 
-        def draw(finding: Finding, overlap: float | None) -> None:
-            label, truth = data.labels[len(cases)], data.boxes[len(cases)]
-            draw_finding(made, finding, truth, "" if finding.label == label else f", true {label}")
-            cases.append((finding.label, overlap, finding.lead))
+        def draw(i: int, finding: Finding) -> None:
+            label = data.labels[i]
+            draw_finding(made, finding, data.boxes[i], "" if finding.label == label else f", true {label}")
 
-        found = judge(model, data, note=draw)
-        write_cases(made, data, *map(list, zip(*cases, strict=True)))
-    return found
+        judged = judge(model, data, draw)
+        write_cases(made, data, judged)
+    return score_findings(data, judged)
 
 
 def earlier_pictures(folder: Path) -> list[Path]:
@@ -222,3 +234,33 @@ def earlier_cases(folder: Path) -> list[Path]:
     except (OSError, UnicodeDecodeError):
         return []
     return [Path(picture_name(Path(row.partition("\t")[0]).stem)) for row in rows]
+
+
+@contextmanager
+def results_in(folder: Path, mark: str, earlier: Sequence[Path]) -> Iterator[Path]:
+    """Yield an empty folder for the block to fill; its contents are then moved to `folder`.
+
+    If the block fails or Ctrl-C ends it, nothing is changed.
+
+    Parameters
+    ----------
+    folder : Path
+        Created if needed; it may have files of an earlier run.
+    mark : str
+        The file that identifies the folder. It is moved first, so that a partly filled folder is recognized.
+    earlier : sequence of Path
+        Files of an earlier run, relative to `folder`; those that the block does not replace are removed.
+    """
+    # On the same disk, so that moving a file is atomic.
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    with on_interrupt(interrupt), tempfile.TemporaryDirectory(prefix=PREFIX, dir=nearest) as made:
+        yield Path(made)
+        with on_interrupt(remember):
+            files = [path.relative_to(made) for path in sorted(Path(made).rglob("*")) if path.is_file()]
+            for file in sorted(files, key=lambda file: file != Path(mark)):
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(Path(made) / file, folder / file)
+            for file in set(earlier) - set(files):
+                # A picture that cannot be removed does no harm; its name comes from a file that anybody may edit.
+                with suppress(OSError, ValueError):
+                    (folder / file).unlink()

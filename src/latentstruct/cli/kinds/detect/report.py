@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from latentstruct.cli.blocks import outcome
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.detect.command import KIND
 from latentstruct.cli.kinds.detect.files import Photographs
-from latentstruct.cli.kinds.detect.findings import Finding, judge
+from latentstruct.cli.kinds.detect.findings import Finding, Judged
 from latentstruct.data.images import label_colors
 from latentstruct.features.boxes import N_GEOMETRY, ORIENTATIONS
 from latentstruct.progress.display import show_number, show_percent
@@ -78,45 +77,27 @@ def _places(weights: NDArray[np.float64], label: str) -> Drawing:
     )
 
 
-class _Noted:
-    """The prediction for each image, without its pixels."""
-
-    def __init__(self, labels: list[str]) -> None:
-        self.found: list[Finding] = []
-        self.overlaps: list[float | None] = []
-        self._truth = labels
-
-    def __call__(self, finding: Finding, overlap: float | None) -> None:
-        """Note an image."""
-        self.found.append(finding._replace(image=None, candidates=None))
-        self.overlaps.append(overlap)
-
-    def loss(self, i: int) -> float:
-        """Return 1 for a wrong label, else 1 − overlap."""
-        overlap = self.overlaps[i]
-        if self.found[i].label != self._truth[i]:
-            return 1.0
-        return 0.0 if overlap is None else 1.0 - overlap
-
-    def remark(self, i: int) -> str:
-        """Return a short description of an image."""
-        overlap, guess, truth = self.overlaps[i], self.found[i].label, self._truth[i]
-        box = "no true box is known" if overlap is None else f"overlap {show_percent(overlap)}"
-        return f"{outcome(truth, guess)}; {box}"
+def _loss(truth: str, guess: str, overlap: float | None) -> float:
+    """Return 1 for a wrong label, else 1 − overlap."""
+    if guess != truth:
+        return 1.0
+    return 0.0 if overlap is None else 1.0 - overlap
 
 
-def examples(model: Trained, data: Photographs, source: str) -> Examples:
+def _remark(truth: str, guess: str, overlap: float | None) -> str:
+    box = "no true box is known" if overlap is None else f"overlap {show_percent(overlap)}"
+    return f"{outcome(truth, guess)}; {box}"
+
+
+def examples(model: Trained, data: Photographs, judged: Judged) -> Examples:
     """Return predictions for images."""
-    noted = _Noted(data.labels)
-    scores = judge(model, data, note=noted)
+    images = list(zip(data.labels, (one.label for one in judged.found), judged.best, strict=True))
     return Examples(
-        source,
         [shorten(name, 60) for name in data.names],
-        np.array([noted.loss(i) for i in range(len(data))]),
+        np.array([_loss(*one) for one in images]),
         "overlap loss",
-        [noted.remark(i) for i in range(len(data))],
-        lambda i: _draw(model, data, i, noted.found[i]),
-        KIND.summarize(scores),
+        [_remark(*one) for one in images],
+        lambda i: _draw(model, data, i, judged.found[i]),
         [
             Text(
                 "The loss is 1 if the label is wrong, else 1 − the best overlap (intersection over union) of the box "

@@ -1,14 +1,14 @@
 """Models that choose diverse subsets of the documents of a query."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -65,6 +65,8 @@ class DiverseKind(KindSpec):
         ("recall", "{recall:%} of the subtopics, each counted once"),
     )
     headline = (("loss", "loss"), ("random loss", "random_loss"))
+    described = (*(f"estimator.task_.{name}" for name in ("k", "levels", "titles", "exact")), "record.n_documents")
+    info_facts = (("k", "{k}"), ("levels", "{levels:g}{titles: and titles|}"))
 
     def load(self, options: DiverseOptions, progress: Progress) -> Loaded:
         exact = "auto" if options.exact is None else options.exact
@@ -78,12 +80,15 @@ class DiverseKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "list[io.DiversityQuery]":
         return read_labeled(held_out.data or "", model.estimator.task.k)
 
-    def score(self, model: Trained, data: "list[io.DiversityQuery]") -> dict[str, Any]:
-        return compare_choices(model.estimator, data, model.estimator.predict(candidates(data)))
+    def find(self, model: Trained, data: "list[io.DiversityQuery]") -> Any:
+        return model.estimator.predict(candidates(data))
+
+    def compare(self, model: Trained, data: "list[io.DiversityQuery]", found: Any) -> dict[str, Any]:
+        return compare_choices(model.estimator, data, found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         queries = read_queries(data, model.estimator.task_.k)
-        io.write_choices(output, queries, model.estimator.predict(candidates(queries)))
+        io.write_choices(output, queries, self.find(model, queries))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         choices = {"this model": "loss", "random": "random_loss", "most words": "unweighted_loss", "best": "best_loss"}
@@ -93,22 +98,9 @@ class DiverseKind(KindSpec):
     def main_score(self, scores: dict[str, Any]) -> float:
         return 1.0 - float(scores["loss"])
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        task = model.estimator.task_
-        return {
-            "k": task.k,
-            "levels": list(task.levels),
-            "titles": task.titles,
-            "exact": task.exact,
-            "n_documents": model.record.n_documents,
-            "weights": strongest_features(model.estimator.coef_, task.feature_names().__getitem__, top),
-        }
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        if "k" not in result:
-            return []
-        levels = ", ".join(f"{level:g}" for level in result["levels"])
-        return [("k", str(result["k"])), ("levels", levels + (" and titles" if result["titles"] else ""))]
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        names: list[str] = model.estimator.task_.feature_names()
+        return names
 
 
 def parse_levels(text: str) -> tuple[float, ...]:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from latentstruct import io
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.diverse.command import KIND, candidates, compare_choices
 from latentstruct.metrics.diversity import subtopic_holders
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.rankings import plot_benefits
@@ -48,18 +47,15 @@ def _benefits(model: Trained) -> NDArray[np.float64]:
     return found
 
 
-def examples(model: Trained, queries: "list[io.DiversityQuery]", source: str) -> Examples:
+def examples(model: Trained, queries: "list[io.DiversityQuery]", chosen: Any) -> Examples:
     """Return the chosen documents of queries."""
-    chosen = model.estimator.predict(candidates(queries))
     Y = [query.subtopics for query in queries]
     return Examples(
-        source,
         [shorten(f"query {query.query}", LONGEST_NAME) for query in queries],
         model.estimator.task_.loss(Y, chosen),
         "weighted fraction of subtopics missed",
         [_remark(query, documents) for query, documents in zip(queries, chosen, strict=True)],
         lambda i: _draw(model, queries[i], chosen[i].tolist()),
-        KIND.summarize(compare_choices(model.estimator, queries, chosen)),
     )
 
 

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from latentstruct import io, tasks
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
-from latentstruct.cli.description import has_probabilities
+from latentstruct.cli.description import has_probabilities, strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.graph.files import (
     EXACT,
@@ -19,11 +18,10 @@ from latentstruct.cli.kinds.graph.files import (
     describe_inference,
     is_known,
     labels_of_types,
-    named_graphs,
     warn_of_unlabeled_types,
 )
-from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
 from latentstruct.cli.options import HeldOut, LabelOptions
+from latentstruct.core.lazy import np
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, say
@@ -126,12 +124,14 @@ class GraphKind(KindSpec):
     record = GraphModelRecord
     tasks = ("Graph",)
     judged_on = frozenset({"data", "allow_unknown"})
+    item = "graph"
     score_facts = (
         ("graphs", "{n_examples}, {example_accuracy:%} fully correct"),
         ("nodes", "{n_nodes} with known labels, {accuracy:%} correct"),
     )
     headline = (("accuracy", "accuracy"),)
     main = ("accuracy",)
+    described = ("record.n_nodes", "record.n_edges")
     tables = (
         ("weights", "strongest weights of nodes", ("type", "feature", "label", "weight")),
         ("edge_weights", "strongest weights of edges", ("type", "feature", "from", "to", "weight")),
@@ -153,12 +153,9 @@ class GraphKind(KindSpec):
         features = io.GraphFeatures(not options.no_bias, options.min_count).fit(records)
         record = GraphModelRecord(features=features.to_state(), **sizes)
         sizes["n_labels"] = len(labels)
-        with named_graphs(name):
+        with self.naming(name):
             estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
         return Loaded(X, io.graph_labels(records), estimator, sizes, record, features, labels, records)
-
-    def naming(self, data: str) -> AbstractContextManager[None]:
-        return named_graphs(data)
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {"inference": describe_inference(model.estimator, loaded.X)}
@@ -179,22 +176,24 @@ class GraphKind(KindSpec):
         name = held_out.data or ""
         records = io.read_graphs(name)
         check_held_out_labels(records, name, model, held_out.allow_unknown)
-        with named_graphs(name):
+        with self.naming(name):
             model.features.transform(records)
         return records
 
-    def score(self, model: Trained, data: "list[io.GraphRecord]") -> dict[str, Any]:
-        predicted = model.estimator.predict(model.features.transform(data))
-        return compare_graphs(data, [labels.tolist() for labels in predicted])
+    def find(self, model: Trained, data: "list[io.GraphRecord]") -> list[list[Any]]:
+        return [labels.tolist() for labels in model.estimator.predict(model.features.transform(data))]
+
+    def compare(self, model: Trained, data: "list[io.GraphRecord]", found: list[list[Any]]) -> dict[str, Any]:
+        return compare_graphs(data, found)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        with named_graphs(held_out.data or ""):
+        with self.naming(held_out.data or ""):
             return super().evaluate(model, held_out)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         records, estimator = io.read_graphs(data), model.estimator
         hidden = estimator.task_.hidden or {}
-        with named_graphs(data):
+        with self.naming(data):
             X = model.features.transform(records)
             found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
             confidences = estimator.confidence(X) if has_probabilities(estimator) else None
@@ -217,20 +216,64 @@ class GraphKind(KindSpec):
             for p, (name, labels) in enumerate(zip(layout.node_types, layout.label_sets, strict=True))
         ]
         return {
-            "n_nodes": model.record.n_nodes,
-            "n_edges": model.record.n_edges,
+            **super().describe(model, top),
             "node_types": types,
             "weights": strongest_node_weights(model, top),
             "edge_weights": strongest_edge_weights(model, top),
         }
 
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        return [("inference", result["inference"])]
+
     def facts(self, result: dict[str, Any]) -> Facts:
-        facts = [("inference", result["inference"])] if "inference" in result else []
-        for one in result.get("node_types", []):
+        facts = []
+        for one in result["node_types"]:
             states = one["states"][:30] + (["…"] if len(one["states"]) > 30 else [])
             shown = f"{len(one['states'])} states" if one["hidden"] else ", ".join(map(str, states))
             facts.append((f"{'hidden ' if one['hidden'] else ''}{one['type']}", shown))
         return facts
+
+
+def states_of(layout: Any, kind: int) -> list[Any]:
+    """Return the labels of a type of nodes, or the names of its hidden states."""
+    labels = layout.label_sets[kind]
+    return [f"state {k}" for k in range(layout.cards[kind])] if labels is None else labels.labels
+
+
+def strongest_node_weights(model: Trained, top: int) -> list[dict[str, Any]]:
+    """Return the strongest weights of nodes' features."""
+    layout, names = model.estimator.task_.layout_, model.features.nodes_.labels()
+
+    def describe(place: int) -> dict[str, Any]:
+        block = int(np.searchsorted(layout.node_at, place, side="right")) - 1
+        feature, state = divmod(place - int(layout.node_at[block]), int(layout.node_cards[block]))
+        kind = block if layout.fixed is None else int(layout.fixed.kinds[block])
+        shown = layout.node_types[kind] if layout.fixed is None else f"node {block}"
+        return {"type": shown, "feature": names[feature], "label": states_of(layout, kind)[state]}
+
+    return strongest(model.estimator.coef_[: layout.node_at[-1]], top, describe)
+
+
+def strongest_edge_weights(model: Trained, top: int) -> list[dict[str, Any]]:
+    """Return the strongest weights of pairs of labels."""
+    layout, edges = model.estimator.task_.layout_, model.features.edges_
+    names, first_edge = ["bias"] if edges is None else edges.labels(), int(layout.node_at[-1])
+
+    def describe(number: int) -> dict[str, Any]:
+        place = number + first_edge
+        block = int(np.searchsorted(layout.edge_at, place, side="right")) - 1
+        rest, second = divmod(place - int(layout.edge_at[block]), int(layout.edge_cards[block, 1]))
+        feature, first = divmod(rest, int(layout.edge_cards[block, 0]))
+        if layout.fixed is None:
+            name, p, q = layout.edge_types[block]
+            shown = f"{name} ({layout.node_types[p]} – {layout.node_types[q]})"
+        else:
+            p, q = layout.fixed.kinds[layout.fixed.edges[block]].tolist()
+            shown = " – ".join(f"node {v}" for v in layout.fixed.edges[block].tolist())
+        ends = {"from": states_of(layout, p)[first], "to": states_of(layout, q)[second]}
+        return {"type": shown, "feature": names[feature], **ends}
+
+    return strongest(model.estimator.coef_[first_edge:], top, describe)
 
 
 KIND = GraphKind()

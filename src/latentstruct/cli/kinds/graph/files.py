@@ -1,13 +1,11 @@
 """Graphs of a file: checks of their labels, and the quality of predicted labels."""
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from latentstruct import io
-from latentstruct.cli.common import located, unknown_label
+from latentstruct.cli.common import unknown_label
 from latentstruct.cli.kind import Trained
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from latentstruct.cli.kinds.graph.command import GraphOptions
 
 EXACT = "exact"
-_EXAMPLE = re.compile(r"\b[XY]\[(\d+)\]")
 
 
 def is_known(node: Any) -> bool:
@@ -26,7 +23,7 @@ def is_known(node: Any) -> bool:
 
 
 def graph_name(name: str, k: int, record: "io.GraphRecord") -> str:
-    """Name a graph of a file in messages."""
+    """Name a graph of a file, counted from 1, in messages."""
     return f"{name}, graph {k}" + ("" if record.id is None else f" ({record.id})")
 
 
@@ -66,7 +63,7 @@ def warn_of_unlabeled_types(nodes: Sequence[Any], name: str, hidden: Any) -> Non
 
 def check_hidden_nodes(records: Sequence["io.GraphRecord"], name: str, hidden: Any) -> None:
     """Raise if a node of a type that is never observed has a label."""
-    for k, record in enumerate(records):
+    for k, record in enumerate(records, 1):
         for v, node in enumerate(record.nodes):
             if node.type in hidden and is_known(node):
                 where = f"{graph_name(name, k, record)}, node {v}"
@@ -77,7 +74,7 @@ def check_held_out_labels(records: Sequence["io.GraphRecord"], name: str, model:
     """Raise if graphs cannot be evaluated: all labels are missing, or the model does not know one."""
     check_hidden_nodes(records, name, model.estimator.task.hidden or {})
     labeled = False
-    for k, record in enumerate(records):
+    for k, record in enumerate(records, 1):
         for v, node in enumerate(record.nodes):
             labeled = labeled or is_known(node)
             if is_known(node) and node.label not in model.labels and not allow_unknown:
@@ -98,18 +95,6 @@ def labels_of_types(records: Sequence["io.GraphRecord"], hidden: Any) -> dict[st
             expected = f"left out if all nodes of a type ({name!r}) are unlabeled"
             raise InputError("labels_by_type", True, expected, f"Or declare the type as `hidden` {name}=K.")
     return {name: sorted(labels) for name, labels in found.items()}
-
-
-@contextmanager
-def named_graphs(name: str) -> Iterator[None]:
-    """Let errors name the graphs of a file instead of examples."""
-    try:
-        yield
-    except InputError as error:
-        example = _EXAMPLE.search(error.parameter)
-        if example is None:
-            raise
-        raise located(error, f"{name}, graph {example[1]}") from error
 
 
 def compare_graphs(records: Sequence["io.GraphRecord"], predicted: Sequence[list[Any]]) -> dict[str, Any]:

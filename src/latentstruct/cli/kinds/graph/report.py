@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from latentstruct import io
 from latentstruct.cli.blocks import describe_confusions
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.graph.command import KIND
-from latentstruct.cli.kinds.graph.files import compare_graphs, is_known, named_graphs
-from latentstruct.cli.kinds.graph.weights import states_of, strongest_edge_weights, strongest_node_weights
+from latentstruct.cli.kinds.graph.command import states_of, strongest_edge_weights, strongest_node_weights
+from latentstruct.cli.kinds.graph.files import is_known
 from latentstruct.viz.plots.features import can_write, plot_weights, shorten
 from latentstruct.viz.plots.graphs import plot_graph
 from latentstruct.viz.plots.matrices import plot_matrix
@@ -119,7 +118,7 @@ def _norms(name: str, states: Sequence[str], norms: NDArray[np.float64]) -> Draw
 
 @dataclass(frozen=True)
 class _Labeled:
-    """A graph with its prediction: the labels shown, the true ones (None if unknown), and which nodes are hidden."""
+    """A graph with its prediction: the labels found, the true ones (None if unknown), and which nodes are hidden."""
 
     record: "io.GraphRecord"
     labels: list[Any]
@@ -133,33 +132,31 @@ class _Labeled:
         return np.array([not hid and truth is not None and label != truth for label, truth, hid in pairs], dtype=bool)
 
 
-def examples(model: Trained, records: "list[io.GraphRecord]", source: str) -> Examples:
+def examples(model: Trained, records: "list[io.GraphRecord]", predicted: list[list[Any]]) -> Examples:
     """Return predicted labels of graphs, with the states of hidden nodes."""
-    estimator, features = model.estimator, model.features
-    with named_graphs(source):
-        X = features.transform(records)
-        predicted = [labels.tolist() for labels in estimator.predict(X)]
-        latents = [found.tolist() for found in estimator.predict_latent(X)] if estimator.task_.latent else predicted
-    hidden = estimator.task_.hidden or {}
-    graphs = [_labeled(*one, hidden) for one in zip(records, predicted, latents, strict=True)]
+    hidden = model.estimator.task_.hidden or {}
+    graphs = [_labeled(*one, hidden) for one in zip(records, predicted, strict=True)]
     known = np.array([sum(truth is not None for truth in one.truth) for one in graphs])
     wrong = np.array([one.wrong.sum() for one in graphs], dtype=np.float64)
     losses = np.divide(wrong, known, out=np.full(len(graphs), np.nan), where=known > 0)
     return Examples(
-        source,
         [f"graph {i}" + ("" if one.id is None else f": {shorten(one.id)}") for i, one in enumerate(records, 1)],
         losses,
         "fraction of wrong labels",
         [_remark(one) for one in graphs],
-        lambda i: _draw(model, graphs[i], X[i]),
-        KIND.summarize(compare_graphs(records, predicted)),
+        lambda i: _draw(model, graphs[i]),
     )
 
 
-def _labeled(record: "io.GraphRecord", predicted: list[Any], latents: list[Any], hidden: Any) -> _Labeled:
+def _labeled(record: "io.GraphRecord", predicted: list[Any], hidden: Any) -> _Labeled:
     inner = [node.type in hidden for node in record.nodes]
-    labels = [f"h{state}" if hid else label for hid, label, state in zip(inner, predicted, latents, strict=True)]
-    return _Labeled(record, labels, [node.label if is_known(node) else None for node in record.nodes], inner)
+    return _Labeled(record, predicted, [node.label if is_known(node) else None for node in record.nodes], inner)
+
+
+def _with_states(one: _Labeled, states: Any) -> _Labeled:
+    """Return a graph that shows the states of its hidden nodes."""
+    labels = [f"h{h}" if hid else y for hid, y, h in zip(one.hidden, one.labels, states.tolist(), strict=True)]
+    return replace(one, labels=labels)
 
 
 def _remark(one: _Labeled) -> str:
@@ -168,8 +165,11 @@ def _remark(one: _Labeled) -> str:
     return f"{len(one.labels)} nodes: {describe_confusions(pairs, 2) or nothing}"
 
 
-def _draw(model: Trained, one: _Labeled, x: Any) -> list[Block]:
+def _draw(model: Trained, one: _Labeled) -> list[Block]:
     """Return the drawn graph, or its part with the most errors, and the wrong nodes."""
+    X = model.features.transform([one.record])
+    if any(one.hidden):
+        one = _with_states(one, model.estimator.predict_latent(X)[0])
     n_nodes, pairs = len(one.labels), one.record.pairs()
     shown = np.arange(n_nodes) if n_nodes <= NODES_DRAWN else _part(n_nodes, pairs, one.wrong)
     blocks: list[Block] = []
@@ -177,7 +177,7 @@ def _draw(model: Trained, one: _Labeled, x: Any) -> list[Block]:
         blocks.append(Text(f"{len(shown)} of {n_nodes} nodes, those nearest to the one with the most errors."))
     if can_write([one.labels[v] for v in shown.tolist()]):
         blocks.append(_drawing(one, shown, pairs))
-    confidence = model.estimator.confidence([x])[0] if has_probabilities(model.estimator) else None
+    confidence = model.estimator.confidence(X)[0] if has_probabilities(model.estimator) else None
     return [*blocks, *_node_table(one, confidence)]
 
 

@@ -1,13 +1,13 @@
 """Binary classifiers that are trained for the measure they are evaluated by."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import NOTHING, list_labels, write_lines
 from latentstruct.cli.declaring import argument, option
-from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained
 from latentstruct.cli.kinds.classes.command import (
     ClassesRecord,
@@ -132,6 +132,7 @@ class MeasureKind(KindSpec):
     options = MeasureOptions
     record = MeasureRecord
     tasks = ("Measure",)
+    described = ("record.n_positive", "estimator.C")
 
     def load(self, options: MeasureOptions, progress: Progress) -> Loaded:
         from latentstruct.metrics.strengths import suggest_C
@@ -166,6 +167,9 @@ class MeasureKind(KindSpec):
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {**self._named(model), "C": model.estimator.C}
 
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        return [model.record.feature_name(k) for k in range(model.features)]
+
     def _named(self, model: Trained) -> dict[str, Any]:
         record = model.record
         named = {"optimized": record.optimized, "positive": record.positive, "negative": record.negative}
@@ -193,8 +197,14 @@ class MeasureKind(KindSpec):
                 raise FormatError(f"{name}, sample {number}", label, f"the label {positive} or {negative}")
         return samples.X, np.array([label == positive for label in labels])
 
-    def score(self, model: Trained, data: tuple[Any, Any]) -> dict[str, Any]:
-        return score_of_values(model, data[1], positive_scores(model.estimator, data[0]))
+    def find(self, model: Trained, data: tuple[Any, Any]) -> Any:
+        return positive_scores(model.estimator, data[0])
+
+    def compare(self, model: Trained, data: tuple[Any, Any], found: Any) -> dict[str, Any]:
+        task, truth = model.estimator.task_, data[1]
+        k = task.k if task.k is not None and task.k <= len(truth) else None
+        scores = metrics.measure_scores(truth, found, beta=task.beta, k=k)
+        return {"n_examples": scores.pop("n_examples"), **self._named(model), **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         X = read_samples(data, model.record, model.features, labeled=False).X
@@ -231,21 +241,16 @@ class MeasureKind(KindSpec):
         return 1.0 - value if name == "error" else float(value)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        record, weights = model.record, model.estimator.coef_[: model.features]
-        return {
-            **self._named(model),
-            "n_positive": record.n_positive,
-            "C": model.estimator.C,
-            "threshold": threshold_of(model.estimator),
-            "weights": strongest_features(weights, record.feature_name, top),
-        }
+        return {**self._named(model), "threshold": threshold_of(model.estimator), **super().describe(model, top)}
 
-    def facts(self, result: dict[str, Any]) -> Facts:
-        facts = [
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        return [
             ("trained for", f"{name_measure(result['optimized'], result['beta'])}, C {result['C']:.6g}"),
             ("positive", f"{result['positive']!r} ({result['n_positive']} samples), negative {result['negative']!r}"),
         ]
-        return facts + ([("threshold", f"{result['threshold']:.6g}")] if "threshold" in result else [])
+
+    def facts(self, result: dict[str, Any]) -> Facts:
+        return [*self.training_facts(result), ("threshold", f"{result['threshold']:.6g}")]
 
 
 class Classes(NamedTuple):
@@ -286,14 +291,6 @@ def divide_labels(y: Any, positive: str | None, name: str) -> Classes:
         return Classes(chosen[0], next(one for one in known if one != chosen[0]), False, y, truth)
     text = label_text(chosen[0])
     return Classes(text, f"not {text}", True, np.where(truth, text, f"not {text}"), truth)
-
-
-def score_of_values(model: Trained, truth: Any, values: Any) -> dict[str, Any]:
-    """Return all measures of scores, which are above 0 for positive samples, and the one trained for."""
-    task = model.estimator.task_
-    k = task.k if task.k is not None and task.k <= len(truth) else None
-    scores = metrics.measure_scores(truth, values, beta=task.beta, k=k)
-    return {"n_examples": scores.pop("n_examples"), **KIND._named(model), **scores}
 
 
 def name_measure(name: str, beta: float) -> str:

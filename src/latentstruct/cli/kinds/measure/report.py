@@ -6,7 +6,7 @@ import numpy as np
 
 from latentstruct.cli.blocks import contribution_table, outcome, row_of, strongest_bars
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.measure.command import KIND, name_measure, positive_scores, score_of_values, threshold_of
+from latentstruct.cli.kinds.measure.command import KIND, name_measure, threshold_of
 from latentstruct.viz.plots.features import plot_scores, shorten
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList
 
@@ -14,7 +14,7 @@ from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList
 def weight_blocks(model: Trained) -> list[Block]:
     """Return the threshold and the strongest weights."""
     record, task = model.record, model.estimator.task_
-    weights, name_of = model.estimator.coef_[: task.n_inputs_], record.feature_name
+    weights = model.estimator.coef_[: task.n_inputs_]
     facts = FactList(
         [
             ("trained for", name_measure(record.optimized, task.beta)),
@@ -27,13 +27,12 @@ def weight_blocks(model: Trained) -> list[Block]:
         ]
     )
     meaning = f"positive weights are for {shorten(record.positive)}, negative ones against it"
-    return [facts, strongest_bars(name_of, weights, meaning)]
+    return [facts, strongest_bars(KIND.weight_names(model), weights, meaning)]
 
 
-def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
+def examples(model: Trained, data: tuple[Any, Any], scores: Any) -> Examples:
     """Return predicted classes of samples, with the contributions of features."""
     (X, truth), record = data, model.record
-    scores = positive_scores(model.estimator, X)
     margins = np.where(truth, scores, -scores)
     # A score of exactly 0 makes a sample negative.
     wrong = (scores > 0) != truth
@@ -46,14 +45,12 @@ def examples(model: Trained, data: tuple[Any, Any], source: str) -> Examples:
         height=2.8,
     )
     return Examples(
-        source,
         [f"sample {i}" for i in range(1, len(truth) + 1)],
         # A wrong sample on the threshold itself has a tiny loss.
         np.where(wrong, np.maximum(-margins, np.finfo(np.float64).tiny), 0.0),
         "distance on the wrong side",
         [_remark(names, *one) for one in zip(truth.tolist(), wrong.tolist(), scores.tolist(), strict=True)],
         lambda i: _draw(model, X, i, float(scores[i])),
-        KIND.summarize(score_of_values(model, truth, scores)),
         [spread],
     )
 

@@ -276,7 +276,18 @@ class MotifKind(KindSpec):
         ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"),
     )
     headline = (("error", "error"),)
+    report_facts = (("AUC", "{auc:.4f}"), ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"))
     main = ("auc",)
+    described = (
+        *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
+        *(f"record.{name}" for name in ("consensus", "e_value", "background_weight")),
+        *(f"record.n_{part}" for part in PARTS),
+    )
+    info_facts = (
+        ("consensus", "{consensus}"),
+        ("sequences", ", ".join(f"{{n_{part}}} {part}" for part in PARTS)),
+        ("motif", "width {width}, strands {strands}, background order {background_order}"),
+    )
 
     def load(self, options: MotifOptions, progress: Progress) -> Loaded:
         refuse_prepared(positive=options.positive, negative=options.negative, background=options.background)
@@ -308,12 +319,7 @@ class MotifKind(KindSpec):
         if isinstance(parts, MotifData):
             shown, longest = parts.judged(), max(map(len, X))
         record = MotifRecord(
-            consensus="",
-            background_weight=weight,
-            name=options.motif_name,
-            longest=longest,
-            enrichment=None,
-            **sizes,
+            consensus="", background_weight=weight, name=options.motif_name, longest=longest, enrichment=None, **sizes
         )
         search = self._module("search").MotifSearch(options, parts, weight, low)
         return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
@@ -357,13 +363,14 @@ class MotifKind(KindSpec):
         kept = [i in wanted for i in range(split + len(data.negative))]
         return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
-    def score(self, model: Trained, data: JudgedSequences) -> dict[str, Any]:
+    def find(self, model: Trained, data: JudgedSequences) -> list[Any]:
+        return [model.estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
+
+    def compare(self, model: Trained, data: JudgedSequences, found: list[Any]) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites
 
-        estimator = model.estimator
-        scores = [estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
-        found = [] if data.known is None else find_sites(estimator, data.positive)
-        return {**compare_scores(*scores), **site_scores(found, data.known)}
+        sites = [] if data.known is None else find_sites(model.estimator, data.positive)
+        return {**compare_scores(*found), **site_scores(sites, data.known)}
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import find_sites
@@ -410,35 +417,19 @@ class MotifKind(KindSpec):
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         from latentstruct.tasks.motif.sites import weight_matrix
 
-        task, record = model.estimator.task_, model.record
-        return {
-            "consensus": record.consensus,
-            "width": task.width,
-            "background_order": task.background_order,
-            "strands": task.strands,
-            "e_value": record.e_value,
-            **{name: getattr(record, name) for name in (*(f"n_{part}" for part in PARTS), "background_weight")},
-            "weight_matrix": weight_matrix(model.estimator).tolist(),
-        }
+        return {**super().describe(model, top), "weight_matrix": weight_matrix(model.estimator).tolist()}
 
-    def facts(self, result: dict[str, Any]) -> Facts:
-        motifs = result.get("motifs", [])
-        facts = [] if motifs else [("consensus", result["consensus"])]
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        facts, motifs = [], result["motifs"]
         for number, motif in enumerate(motifs, 1):
             number_shown = f"motif {number}" if len(motifs) > 1 else "motif"
             sites = f"{motif['n_sites']} sites, {motif['information']:.1f} bits"
             facts.append((number_shown, f"{motif['consensus']} ({motif['name']}, {sites})"))
             facts.append(("significance", motif["significance"]))
-        if "strands" in result:
-            sizes = f"width {result['width']}, strands {result['strands']}"
-            facts += [
-                ("sequences", ", ".join(f"{result[f'n_{part}']} {part}" for part in PARTS)),
-                ("motif", f"{sizes}, background order {result['background_order']}"),
-            ]
-        for part, error in result.get("training", {}).items():
+        for part, error in result["training"].items():
             weight = f" (weight {result['background_weight']:g})" if part == "background" else ""
             facts.append((f"{part} wrong", f"{show_percent(error)} of the training data{weight}"))
-        return facts + list(result.get("files", {}).items())
+        return facts
 
     def show_details(self, result: dict[str, Any]) -> None:
         pairs = zip(result["consensus"], result["weight_matrix"], strict=True)

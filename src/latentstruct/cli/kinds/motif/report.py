@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.motif.command import KIND, compare_scores
-from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit, site_scores
+from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit
 from latentstruct.cli.kinds.motif.search import MEME_FILE, SITES_FILE, significance_in_words
 from latentstruct.io.fasta import read_named_sites
 from latentstruct.io.meme import read_meme, show_significance
@@ -70,33 +69,22 @@ def weight_blocks(model: Trained) -> list[Block]:
     return [weights_block(model.estimator)]
 
 
-def examples(model: Trained, data: JudgedSequences, source: str) -> Examples:
+def examples(model: Trained, data: JudgedSequences, found: list[Any]) -> Examples:
     """Return predictions for sequences, with the predicted site of each."""
     sequences = [*data.positive.sequences, *data.negative.sequences]
     names = [*data.positive.names, *data.negative.names]
     sites = find_sites(model.estimator, sequences, names)
     truth = np.arange(len(sites)) < len(data.positive)
-    scores = np.array([site.score for site in sites])
-    known = data.known
-    figures = {**compare_scores(scores[truth], scores[~truth]), **site_scores(sites[: len(data.positive)], known)}
+    scores, known = np.concatenate(found), data.known
     return Examples(
-        source,
         [shorten(name) for name in names],
         ((scores > 0) != truth).astype(np.float64),
         "0/1 loss",
         [_remark(site, bool(positive), known) for site, positive in zip(sites, truth, strict=True)],
         lambda i: _draw(model, sequences[i], sites[i], known if truth[i] else None),
-        [*KIND.summarize(figures), *_more_scores(figures)],
         _overview(sites[: len(data.positive)], data.positive.sequences, known),
         np.abs(scores),
     )
-
-
-def _more_scores(scores: dict[str, Any]) -> list[tuple[str, str]]:
-    more = [("AUC", f"{scores['auc']:.4f}")]
-    if "sites_hit" in scores:
-        more.append(("sites hit", f"{100 * scores['sites_hit']:.1f} % of {scores['n_known_sites']} sequences"))
-    return more
 
 
 def _remark(site: Site, positive: bool, known: KnownSites | None) -> str:

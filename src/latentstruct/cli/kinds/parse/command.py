@@ -8,7 +8,7 @@ from latentstruct import metrics, tasks
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.lazy import trees_of
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
@@ -114,6 +114,11 @@ class ParseKind(KindSpec):
     headline = (("F1", "f1"), ("fully correct", "complete_match"))
     main = ("f1",)
     tables = (("weights", "strongest rules", ("rule", "weight")),)
+    described = ("record.tagged", "record.plain_labels", "record.n_words")
+    info_facts = (
+        ("sentences", "{tagged:words with tags, as word/TAG|words}"),
+        ("labels", "{plain_labels:without functions, so that NP-SBJ is NP|as in the training data}"),
+    )
 
     def load(self, options: ParseOptions, progress: Progress) -> Loaded:
         splits = options.splits or (USUAL_SPLITS if options.model in SPLITTING else 1)
@@ -136,8 +141,12 @@ class ParseKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "list[trees_of.Tree]":
         return read_trees(held_out.data or "", model.record)
 
-    def score(self, model: Trained, data: "list[trees_of.Tree]") -> dict[str, Any]:
-        return compare_trees(data, parse(model.estimator, model.record.sentences(data)), model.record)
+    def find(self, model: Trained, data: "list[trees_of.Tree]") -> "list[trees_of.Tree]":
+        return parse(model.estimator, model.record.sentences(data))
+
+    def compare(self, model: Trained, data: "list[trees_of.Tree]", found: "list[trees_of.Tree]") -> dict[str, Any]:
+        scores = asdict(metrics.parse_scores(data, found, ignored_tags=model.record.punctuation))
+        return {"n_examples": scores.pop("n_sentences"), **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         from latentstruct.io.brackets import keep_sentences, read_sentences, write_trees
@@ -160,14 +169,8 @@ class ParseKind(KindSpec):
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         task, weights = model.estimator.task_, model.estimator.coef_
-        kept = {name: getattr(model.record, name) for name in ("tagged", "plain_labels", "n_words")}
-        return {**kept, "weights": strongest(weights, top, lambda k: {"rule": name_weight(task, k)})}
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        if "tagged" not in result:
-            return []
-        facts: Facts = [("sentences", "words with tags, as word/TAG" if result["tagged"] else "words")]
-        return [*facts, ("labels", "without functions: NP-SBJ is NP")] if result["plain_labels"] else facts
+        shown = strongest(weights, top, lambda k: {"rule": name_weight(task, k)})
+        return {**super().describe(model, top), "weights": shown}
 
 
 def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[trees_of.Tree]":
@@ -193,14 +196,6 @@ def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[trees_of.Tree
     """Return the predicted trees; warnings, such as of long sentences, are printed before."""
     with printed_warnings(lambda text: say_warnings([text])):
         return estimator.predict(sentences)
-
-
-def compare_trees(
-    trees: "list[trees_of.Tree]", predicted: "list[trees_of.Tree]", record: ParseRecord
-) -> dict[str, Any]:
-    """Return the scores of EVALB."""
-    scores = asdict(metrics.parse_scores(trees, predicted, ignored_tags=record.punctuation))
-    return {"n_examples": scores.pop("n_sentences"), **scores}
 
 
 def name_weight(task: Any, k: int) -> str:

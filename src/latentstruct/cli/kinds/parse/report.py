@@ -9,7 +9,7 @@ import numpy as np
 from latentstruct.cli.blocks import LONGEST_WORD, sentence_name
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.parse.command import KIND, compare_trees, name_weight, parse
+from latentstruct.cli.kinds.parse.command import name_weight
 from latentstruct.data.trees import (
     Constituent,
     Tree,
@@ -60,19 +60,15 @@ def weight_blocks(model: Trained) -> list[Block]:
     return blocks or [Text("All weights are 0.")]
 
 
-def examples(model: Trained, data: list[Tree], source: str) -> Examples:
+def examples(model: Trained, data: list[Tree], predicted: list[Tree]) -> Examples:
     """Return predicted trees, with wrong and missing constituents."""
     task, sentences = model.estimator.task_, model.record.sentences(data)
-    predicted = parse(model.estimator, sentences)
-    scores = compare_trees(data, predicted, model.record)
     return Examples(
-        source,
         [sentence_name(i, words(tree)) for i, tree in enumerate(data, 1)],
         task.loss(data, predicted),
         "1 − F1 of constituents" if task.chosen_loss == "f1" else "wrong and missing constituents",
         [_remark(truth, guess) for truth, guess in zip(data, predicted, strict=True)],
         lambda i: _draw(model.estimator, sentences[i], data[i], predicted[i]),
-        KIND.summarize(scores),
     )
 
 

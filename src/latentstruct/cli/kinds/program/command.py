@@ -1,23 +1,18 @@
 """Models of outputs that linear constraints describe."""
 
-import re
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from latentstruct.cli.common import located
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
 from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
+from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
     from latentstruct.io.programs import ProgramRecord
-
-_EXAMPLE = re.compile(r"^[XY]\[(\d+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +62,7 @@ class ProgramKind(KindSpec):
     options = ProgramOptions
     record = ProgramModelRecord
     tasks = ("Program",)
+    item = "program"
     score_facts = (
         ("examples", "{n_examples}, {example_accuracy:%} fully correct"),
         ("variables", "{n_known} known, {accuracy:%} correct"),
@@ -74,6 +70,8 @@ class ProgramKind(KindSpec):
     )
     headline = (("correct", "accuracy"), ("F1", "f1"))
     main = ("accuracy",)
+    described = ("record.n_variables", "record.n_constraints")
+    weights_mean = "features with positive weights favor large values of a variable"
     misses_labels = True
 
     def load(self, options: ProgramOptions, progress: Progress) -> Loaded:
@@ -97,9 +95,6 @@ class ProgramKind(KindSpec):
         record = ProgramModelRecord(features=features, **sizes)
         return Loaded(X, Y, estimator, {**sizes, "n_features": len(features)}, record, shown=records)
 
-    def naming(self, data: str) -> AbstractContextManager[None]:
-        return named_programs(data)
-
     def fits(self, model: Trained) -> bool:
         return len(model.record.features) == model.estimator.task_.n_features
 
@@ -108,11 +103,10 @@ class ProgramKind(KindSpec):
 
         return read_programs(held_out.data or "")
 
-    def score(self, model: Trained, data: "list[ProgramRecord]") -> dict[str, Any]:
-        return compare_values(data, self.find(model, data))
+    def compare(self, model: Trained, data: "list[ProgramRecord]", found: list[Any]) -> dict[str, Any]:
+        return compare_values(data, found)
 
     def find(self, model: Trained, data: "list[ProgramRecord]") -> list[Any]:
-        """Return the predicted values of all variables."""
         found: list[Any] = model.estimator.predict(inputs(data, model.record.features))
         return found
 
@@ -124,25 +118,9 @@ class ProgramKind(KindSpec):
             found = self.find(model, records)
         write_values(output, records, found)
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        record = model.record
-        return {
-            "n_variables": record.n_variables,
-            "n_constraints": record.n_constraints,
-            "weights": strongest_features(model.estimator.coef_, record.features.__getitem__, top),
-        }
-
-
-@contextmanager
-def named_programs(name: str) -> Iterator[None]:
-    """Let errors name the programs of a file instead of examples."""
-    try:
-        yield
-    except InputError as error:
-        example = _EXAMPLE.search(error.parameter)
-        if example is None:
-            raise
-        raise located(error, f"{name}, program {int(example[1]) + 1}") from error
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        names: list[str] = model.record.features
+        return names
 
 
 def inputs(records: "list[ProgramRecord]", features: list[str]) -> list[Any]:
@@ -167,11 +145,7 @@ def compare_values(records: "list[ProgramRecord]", predicted: list[Any]) -> dict
         "example_accuracy": n_whole / len(records),
         "n_known": n_known,
         "accuracy": n_right / n_known,
-        "n_true": n_true,
-        "n_predicted": n_predicted,
-        "precision": n_found / max(n_predicted, 1),
-        "recall": n_found / max(n_true, 1),
-        "f1": 2 * n_found / max(n_true + n_predicted, 1),
+        **asdict(FoundScore.of_counts(n_true, n_predicted, n_found)),
     }
 
 

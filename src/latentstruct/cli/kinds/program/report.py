@@ -1,46 +1,33 @@
-"""Report of programs: weights of features, and the values of variables that differ."""
+"""Report of programs: the values of variables that differ."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.program.command import KIND, compare_values
 from latentstruct.viz.plots.features import shorten
-from latentstruct.viz.report.blocks import Block, Examples, TableBlock
+from latentstruct.viz.report.blocks import Examples, TableBlock
 
 if TYPE_CHECKING:
     from latentstruct.io.programs import ProgramRecord
 
-MOST_WEIGHTS = 30
 MOST_VARIABLES = 60
 
 
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the strongest weights."""
-    weights = model.estimator.coef_
-    order = np.argsort(-np.abs(weights), kind="stable")[:MOST_WEIGHTS]
-    rows = [[shorten(model.record.features[k]), f"{weights[k]:+.3g}"] for k in order.tolist()]
-    return [TableBlock("Strongest weights", ("feature", "weight"), rows)]
-
-
-def examples(model: Trained, records: "list[ProgramRecord]", source: str) -> Examples:
+def examples(model: Trained, records: "list[ProgramRecord]", found: list[Any]) -> Examples:
     """Return predicted values, with the share of known ones that are wrong."""
-    found = [values.tolist() for values in KIND.find(model, records)]
+    found = [values.tolist() for values in found]
     wrong, known = [], []
     for record, values in zip(records, found, strict=True):
         pairs = list(zip((one.value for one in record.variables.values()), values, strict=True))
         known.append(sum(truth is not None for truth, _ in pairs))
         wrong.append(sum(truth not in (None, y) for truth, y in pairs))
-    scores = compare_values(records, [np.array(values) for values in found])
     return Examples(
-        source,
         [f"program {i}" for i in range(1, len(records) + 1)],
         np.array(wrong) / np.maximum(known, 1),
         "share of wrong values",
         [f"{bad} of {size} known values are wrong" for bad, size in zip(wrong, known, strict=True)],
         lambda i: [_values(records[i], found[i])],
-        KIND.summarize(scores),
     )
 
 

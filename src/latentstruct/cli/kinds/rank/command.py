@@ -1,13 +1,13 @@
 """Models that rank the documents of queries."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.description import strongest_features
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.io.text import extension, write_text
@@ -66,6 +66,9 @@ class RankKind(KindSpec):
         ("queries", "{n_examples}, {n_without_relevant} without a relevant document (these count 0)"),
         ("MAP", "{average_precision:.4f}"),
     )
+    described = ("record.k", "record.n_documents")
+    info_facts = (("k", "{k}"),)
+    weights_mean = "features with positive weights move a document up, those with negative weights down"
 
     def load(self, options: RankOptions, progress: Progress) -> Loaded:
         queries = io.read_queries(options.data)
@@ -87,12 +90,17 @@ class RankKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "io.Queries":
         return io.read_queries(held_out.data or "", n_features=model.record.n_features)
 
-    def score(self, model: Trained, data: "io.Queries") -> dict[str, Any]:
-        return compare_rankings(data, model.estimator.decision_function(data.X), model.record.k)
+    def find(self, model: Trained, data: "io.Queries") -> Any:
+        return model.estimator.decision_function(data.X)
+
+    def compare(self, model: Trained, data: "io.Queries", found: Any) -> dict[str, Any]:
+        k = model.record.k
+        scores = asdict(metrics.ranking_scores(data.Y, found, sorted({*CUTS, k})))
+        return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         queries = self.read(model, HeldOut(data))
-        scores = model.estimator.decision_function(queries.X)
+        scores = self.find(model, queries)
         if extension(output) != ".tsv":
             io.write_scores(output, scores)
             return
@@ -116,12 +124,8 @@ class RankKind(KindSpec):
     def main_score(self, scores: dict[str, Any]) -> float:
         return float(scores["precision"][scores["k"]])
 
-    def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        strongest = strongest_features(model.estimator.coef_, lambda j: f"feature {j + 1}", top)
-        return {"k": model.record.k, "n_documents": model.record.n_documents, "weights": strongest}
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        return [("k", str(result["k"]))] if "k" in result else []
+    def weight_names(self, model: Trained) -> Sequence[str]:
+        return [f"feature {j}" for j in range(1, model.record.n_features + 1)]
 
 
 def check_lists(queries: "io.Queries", options: RankOptions, progress: Progress) -> None:
@@ -132,12 +136,6 @@ def check_lists(queries: "io.Queries", options: RankOptions, progress: Progress)
         raise InputError("k", k, f"less than {longest}, the largest number of documents per query in {options.data}")
     if n_short:
         progress.say(f"{n_short} of {len(lengths)} queries have at most {k} documents and do not contribute")
-
-
-def compare_rankings(queries: "io.Queries", found: Any, k: int) -> dict[str, Any]:
-    """Return precision, NDCG and average precision of scores."""
-    scores = asdict(metrics.ranking_scores(queries.Y, found, sorted({*CUTS, k})))
-    return {"n_examples": scores.pop("n_queries"), "k": k, **scores}
 
 
 def name_document(comment: str) -> str:

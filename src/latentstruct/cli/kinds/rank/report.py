@@ -1,13 +1,12 @@
-"""Report of rankings: weights of features, and the first documents of queries."""
+"""Report of rankings: the first documents of queries."""
 
 from typing import Any
 
 import numpy as np
 
 from latentstruct import io
-from latentstruct.cli.blocks import strongest_bars
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.rank.command import KIND, compare_rankings, name_document
+from latentstruct.cli.kinds.rank.command import name_document
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.plots.rankings import MOST_DOCUMENTS, plot_ranking
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, TableBlock, Text
@@ -17,25 +16,16 @@ DOCUMENTS_SHOWN = 12
 LONGEST_NAME = 60
 
 
-def weight_blocks(model: Trained) -> list[Block]:
-    """Return the strongest weights."""
-    meaning = "features with positive weights move a document up, those with negative weights down"
-    return [strongest_bars(lambda j: f"feature {j + 1}", model.estimator.coef_, meaning)]
-
-
-def examples(model: Trained, queries: "io.Queries", source: str) -> Examples:
+def examples(model: Trained, queries: "io.Queries", scores: Any) -> Examples:
     """Return the rankings of queries, with the loss that the model was trained for."""
     estimator, k = model.estimator, model.record.k
-    scores = estimator.decision_function(queries.X)
     latent = bool(estimator.task_.latent)
     return Examples(
-        source,
         [shorten(f"query {name}", LONGEST_NAME) for name in queries.ids],
         estimator.loss(queries.X, queries.Y),
         f"fraction of irrelevant documents among the first {k}" if latent else "fraction of pairs in the wrong order",
         [_remark(found, grades, k) for found, grades in zip(scores, queries.Y, strict=True)],
         lambda i: _draw(model, queries, i, scores[i]),
-        KIND.summarize(compare_rankings(queries, scores, k)),
     )
 
 

@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct import tasks
-from latentstruct.cli.common import STANDARD_STREAM, check_folder
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import LABEL_WEIGHTS, Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import image_files, patches
 from latentstruct.cli.options import HeldOut, ImageOptions
 from latentstruct.core.lazy import np
-from latentstruct.exceptions import InputError
 from latentstruct.io.text import write_text
 from latentstruct.progress.display import Progress, print_table, show_share
 
 if TYPE_CHECKING:
-    from latentstruct.cli.kinds.segment.files import LabeledImages
+    from latentstruct.cli.kinds.segment.files import Judged, LabeledImages
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
 STALLED = "stalled"
@@ -115,6 +113,7 @@ class SegmentKind(KindSpec):
     record = SegmentRecord
     tasks = ("Graph",)
     judged_on = frozenset({"data", "labels", "allow_unknown"})
+    folder_mark = LEGEND_FILE
     evaluation_hint = "Pass images as `data` and label images as `labels`, or `data` with both."
     score_facts = (
         ("pixels", "{n_pixels} known, {accuracy:%} correct"),
@@ -124,8 +123,13 @@ class SegmentKind(KindSpec):
     )
     headline = (("accuracy", "accuracy"), ("mean overlap", "mean_iou"))
     main = ("accuracy",)
-    tables = (("weights", "strongest weights", ("feature", "label", "weight")),)
+    tables = (LABEL_WEIGHTS,)
     expected_stops = (STALLED,)
+    described = ("features.patch", "features.step", "record.n_patches", "record.names")
+    info_facts = (
+        ("patches", "{n_patches}: {patch} × {patch} pixels every {step}, {n_words} texture words"),
+        ("names", "{names}"),
+    )
 
     def load(self, options: SegmentOptions, progress: Progress) -> Loaded:
         from latentstruct.cli.kinds.segment.files import LabeledImages, read_patches
@@ -177,25 +181,21 @@ class SegmentKind(KindSpec):
         names = list(data.images)
         return replace(data, chosen=[names[i] for i in rows])
 
-    def score(self, model: Trained, data: "LabeledImages") -> dict[str, Any]:
-        from latentstruct.cli.kinds.segment.files import score_segments
+    def find(self, model: Trained, data: "LabeledImages") -> "Judged":
+        from latentstruct.cli.kinds.segment.files import judge
 
-        return score_segments(model, data)
+        return judge(model, data)
 
-    def input_files(self, data: str) -> Sequence[str | Path]:
-        # The output is a folder, which `predict` checks.
-        return []
+    def compare(self, model: Trained, data: "LabeledImages", found: "Judged") -> dict[str, Any]:
+        return found.scores
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         from PIL import Image
 
         from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
 
-        if output == STANDARD_STREAM:
-            raise InputError("output", output, "a folder for label images")
         image_files.require_vision()
         folder, record = Path(output), model.record
-        check_folder(folder, LEGEND_FILE)
         files, colors = open_images(data), image_files.label_colors(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
@@ -226,22 +226,16 @@ class SegmentKind(KindSpec):
         values = task.node_weights(model.estimator.coef_).ravel()
         n = len(shown)
         return {
-            "patch": features.patch,
-            "step": features.step,
+            **super().describe(model, top),
             "n_words": len(features.codebook_),
-            "n_patches": record.n_patches,
-            "names": record.names,
             "weights": strongest(
                 values, top, lambda k: {"feature": features.feature_name(k // n), "label": shown[k % n]}
             ),
         }
 
-    def facts(self, result: dict[str, Any]) -> Facts:
-        if "patch" not in result:
-            note = "no step decreases the objective further, which is usual for approximate inference"
-            return [("note", note)] if result["stop_reason"] == STALLED else []
-        size = f"{result['patch']} × {result['patch']} pixels every {result['step']}, {result['n_words']} texture words"
-        return [("patches", f"{result['n_patches']}: {size}"), ("names", ", ".join(result["names"]))]
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        note = "no step decreases the objective further, which is usual for approximate inference"
+        return [("note", note)] if result["stop_reason"] == STALLED else []
 
 
 KIND = SegmentKind()

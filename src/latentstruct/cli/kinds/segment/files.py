@@ -1,6 +1,6 @@
 """Images with label images: reading and checking them, predicting pixels and evaluating predictions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,29 +229,39 @@ def predict_pixels(
             yield name, image, spread_patches(labels, image.shape[:2], features.patch, features.step)
 
 
-def score_segments(
-    model: Trained, data: LabeledImages, note: Callable[[Any, Any], None] | None = None
-) -> dict[str, Any]:
-    """Return accuracy and intersection over union of known pixels, overall and per label.
+@dataclass(frozen=True)
+class Judged:
+    """The scores of predicted pixels, and of each image the pairs of true and wrong labels with their frequencies.
 
-    Labels the model does not know count as wrong. `note` is called with the true and the predicted labels of the known
-    pixels of each image.
+    The images are compared one by one, as the predicted pixels of all would need much memory.
+    """
+
+    scores: dict[str, Any]
+    wrong: list[dict[tuple[int, int], int]]
+    n_known: list[int]
+
+
+def judge(model: Trained, data: LabeledImages) -> Judged:
+    """Return accuracy and intersection over union of known pixels, overall and per label, and the errors per image.
+
+    Labels the model does not know count as wrong.
     """
     truths = dict.fromkeys(model.record.labels, 0)
     guesses, right = dict(truths), dict(truths)
-    shares, n_unknown = [], 0
+    errors, known, n_unknown = [], [], 0
     predicted = predict_pixels(model, data.images, data.chosen)
     for (_, _, truth), (_, _, guess) in zip(data.pairs(), predicted, strict=True):
         counted = truth != data.unknown
         n_unknown += int((~counted).sum())
         truth, guess = truth[counted], np.asarray(guess)[counted]
-        if note is not None:
-            note(truth, guess)
+        missed = truth != guess
+        pairs, often = np.unique(np.stack([truth[missed], guess[missed]]), axis=1, return_counts=True)
+        errors.append(dict(zip(map(tuple, pairs.T.tolist()), often.tolist(), strict=True)))
+        known.append(len(truth))
         for counts, values in ((truths, truth), (guesses, guess), (right, truth[truth == guess])):
             for code, count in zip(*np.unique(values, return_counts=True), strict=True):
                 counts[int(code)] = counts.get(int(code), 0) + int(count)
-        if len(truth):
-            shares.append(float((truth == guess).mean()))
+    shares = [1 - sum(wrong.values()) / n for wrong, n in zip(errors, known, strict=True) if n]
     names = model.record.called()
     classes = []
     for code in sorted(truths):
@@ -267,7 +277,7 @@ def score_segments(
             }
         )
     judged = [one for one in classes if one["n_true"]]
-    return {
+    scores = {
         "n_examples": len(data.images),
         "n_pixels": sum(truths.values()),
         "n_unknown_pixels": n_unknown,
@@ -278,3 +288,4 @@ def score_segments(
         "mean_iou": float(np.mean([one["iou"] for one in judged])),
         "classes": classes,
     }
+    return Judged(scores, errors, known)

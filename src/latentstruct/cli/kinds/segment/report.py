@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from latentstruct.cli.blocks import label_table
 from latentstruct.cli.kind import Trained
-from latentstruct.cli.kinds.segment.command import KIND, SegmentRecord
-from latentstruct.cli.kinds.segment.files import LabeledImages, predict_pixels, score_segments
+from latentstruct.cli.kinds.segment.command import SegmentRecord
+from latentstruct.cli.kinds.segment.files import Judged, LabeledImages, predict_pixels
 from latentstruct.data.images import Color, label_colors, label_name
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.features import shorten
@@ -55,49 +55,30 @@ def _neighbors(weights: NDArray[np.float64], names: list[str], beside: str, n_la
     )
 
 
-class _Noted:
-    """The fraction of wrong pixels of each image, and its most frequent confusions."""
-
-    def __init__(self, record: SegmentRecord) -> None:
-        self.losses: list[float] = []
-        self.remarks: list[str] = []
-        self._names = record.called()
-
-    def _called(self, code: int) -> str:
-        text = label_name(int(code))
-        return shorten(self._names.get(text, text), 24)
-
-    def __call__(self, truth: NDArray[np.int64], guess: NDArray[np.int64]) -> None:
-        """Note the true and predicted labels of the known pixels of an image."""
-        if not len(truth):
-            self.losses.append(math.nan)
-            self.remarks.append("no pixel is known")
-            return
-        wrong = truth != guess
-        self.losses.append(float(wrong.mean()))
-        pairs, counts = np.unique(np.stack([truth[wrong], guess[wrong]]), axis=1, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:2]
-        shown = []
-        for k in order.tolist():
-            share = show_percent(float(counts[k]) / len(truth))
-            shown.append(f"predicted {self._called(pairs[1, k])}, true {self._called(pairs[0, k])} ({share})")
-        self.remarks.append("; ".join(shown) or "all known pixels correct")
-
-
-def examples(model: Trained, data: LabeledImages, source: str) -> Examples:
-    """Return predicted labels of images, with the fractions of wrong pixels."""
-    noted = _Noted(model.record)
-    scores = score_segments(model, data, noted)
-    names = data.images.names
+def examples(model: Trained, data: LabeledImages, judged: Judged) -> Examples:
+    """Return predicted labels of images, with the fractions of wrong pixels and the most frequent confusions."""
+    names, called = data.images.names, model.record.called()
+    images = list(zip(judged.wrong, judged.n_known, strict=True))
     return Examples(
-        source,
         [shorten(name, 60) for name in names],
-        np.array(noted.losses),
+        np.array([sum(wrong.values()) / n if n else math.nan for wrong, n in images]),
         "fraction of wrong pixels",
-        noted.remarks,
+        [_remark(wrong, n, called) for wrong, n in images],
         lambda i: _draw(model, data, names[i]),
-        KIND.summarize(scores),
     )
+
+
+def _remark(wrong: dict[tuple[int, int], int], n_known: int, called: dict[str, str]) -> str:
+    def shown(code: int) -> str:
+        return shorten(called.get(label_name(code), label_name(code)), 24)
+
+    if not n_known:
+        return "no pixel is known"
+    often = [
+        f"predicted {shown(guess)}, true {shown(truth)} ({show_percent(n / n_known)})"
+        for (truth, guess), n in Counter(wrong).most_common(2)
+    ]
+    return "; ".join(often) or "all known pixels correct"
 
 
 def _draw(model: Trained, data: LabeledImages, name: str) -> list[Block]:

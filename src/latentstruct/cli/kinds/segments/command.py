@@ -1,20 +1,21 @@
 """Models that find labeled spans of tokens: semi-Markov chains with weights for the lengths of spans."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from latentstruct import tasks
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.io.json_lines import read_records, write_records
 from latentstruct.io.text import Source
+from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress
 
 OUTSIDE = "O"
@@ -97,11 +98,9 @@ class SegmentsKind(KindSpec):
     )
     headline = (("F1", "f1"), ("fully correct", "example_accuracy"))
     main = ("f1",)
-    tables = (
-        ("transitions", "strongest transitions", ("from", "to", "weight")),
-        ("weights", "strongest weights", ("feature", "label", "weight")),
-        ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")),
-    )
+    described = ("estimator.task_.longest_", "record.n_spans")
+    info_facts = (("longest span", "{longest} tokens"),)
+    tables = (TRANSITIONS, LABEL_WEIGHTS, ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")))
 
     def load(self, options: SegmentsOptions, progress: Progress) -> Loaded:
         data = read_sentences(options.data, labeled=True)
@@ -141,11 +140,10 @@ class SegmentsKind(KindSpec):
                     raise unknown_label(where, label, model.labels - {OUTSIDE})
         return data
 
-    def score(self, model: Trained, data: Sentences) -> dict[str, Any]:
-        return compare_spans(data, self.find(model, data))
+    def compare(self, model: Trained, data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
+        return compare_spans(data, found)
 
     def find(self, model: Trained, data: Sentences) -> list[list[Span]]:
-        """Return the predicted spans of sentences."""
         predicted = model.estimator.predict(model.features.transform(data.inputs()))
         return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
 
@@ -162,15 +160,11 @@ class SegmentsKind(KindSpec):
         lengths, labels = length_weights(estimator).ravel(), estimator.task_.labels_.labels
         n = len(labels)
         return {
-            "longest": estimator.task_.longest_,
-            "n_spans": model.record.n_spans,
+            **super().describe(model, top),
             "transitions": strongest_transitions(estimator, top),
             "weights": strongest_weights(estimator, names.__getitem__, top),
             "lengths": strongest(lengths, top, lambda k: {"label": labels[k % n], "tokens": k // n + 1}),
         }
-
-    def facts(self, result: dict[str, Any]) -> Facts:
-        return [("longest span", f"{result['longest']} tokens")] if "longest" in result else []
 
 
 def length_weights(estimator: Any) -> Any:
@@ -215,27 +209,16 @@ def read_sentences(name: str, labeled: bool) -> Sentences:
 
 def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
     """Return precision, recall and F1 of spans, overall and per label."""
-    counts: dict[str, Counter[Any]] = {name: Counter() for name in ("n_true", "n_predicted", "n_correct")}
+    n_true, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
     n_right = 0
     for truth, guess in zip(data.spans, found, strict=True):
         right = set(truth) & {tuple(span) for span in guess}
-        for name, spans in (("n_true", truth), ("n_predicted", guess), ("n_correct", right)):
-            counts[name].update(span[2] for span in spans)
+        for counts, spans in ((n_true, truth), (n_predicted, guess), (n_correct, right)):
+            counts.update(str(label) for *_, label in spans)
         n_right += len(right) == len(truth) == len(guess)
-
-    def ratios(label: str | None) -> dict[str, Any]:
-        sizes = {name: some.total() if label is None else some[label] for name, some in counts.items()}
-        right = sizes["n_correct"]
-        shares = {
-            "precision": right / max(sizes["n_predicted"], 1),
-            "recall": right / max(sizes["n_true"], 1),
-            "f1": 2 * right / max(sizes["n_true"] + sizes["n_predicted"], 1),
-        }
-        return {**shares, **sizes}
-
-    labels = sorted(counts["n_true"] | counts["n_predicted"])
-    by_label = {label: ratios(label) for label in labels}
-    return {"n_examples": len(found), "example_accuracy": n_right / len(found), **ratios(None), "by_label": by_label}
+    scores = asdict(FoundScore.of_counts(n_true.total(), n_predicted.total(), n_correct.total()))
+    by_label = {label: asdict(one) for label, one in FoundScore.of_each(n_true, n_predicted, n_correct).items()}
+    return {"n_examples": len(found), "example_accuracy": n_right / len(found), **scores, "by_label": by_label}
 
 
 KIND = SegmentsKind()

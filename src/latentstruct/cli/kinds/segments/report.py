@@ -5,7 +5,7 @@ import numpy as np
 from latentstruct.cli.blocks import label_table, label_weights, sentence_name
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.report import POSITIONS, show_feature, transition_block
-from latentstruct.cli.kinds.segments.command import KIND, Sentences, Span, compare_spans, length_weights
+from latentstruct.cli.kinds.segments.command import Sentences, Span, length_weights
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Block, Examples, Mark, TableBlock, Token, Tokens
 
@@ -25,19 +25,16 @@ def weight_blocks(model: Trained) -> list[Block]:
     return [transition_block(estimator, labels), features, lengths]
 
 
-def examples(model: Trained, data: Sentences, source: str) -> Examples:
+def examples(model: Trained, data: Sentences, found: list[list[Span]]) -> Examples:
     """Return predicted spans of sentences, with the fraction of wrong and missed ones."""
-    found = KIND.find(model, data)
     pairs = [({*truth}, {*guess}) for truth, guess in zip(data.spans, found, strict=True)]
     losses = [len(truth ^ guess) / max(len(truth) + len(guess), 1) for truth, guess in pairs]
     return Examples(
-        source,
         [sentence_name(i, tokens) for i, tokens in enumerate(data.tokens, 1)],
         np.array(losses),
         "1 − F1 of spans",
         [f"{len(truth & guess)} of {len(truth)} spans found, {len(guess - truth)} wrong" for truth, guess in pairs],
         lambda i: [_sentence(data.tokens[i], data.spans[i], found[i])],
-        KIND.summarize(compare_spans(data, found)),
     )
 
 

@@ -1,0 +1,151 @@
+"""Labels of chain models beyond one per token: votes of annotators, weights, skipped tokens, entities alone."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from latentstruct import io
+from latentstruct.cli.common import say_warnings
+from latentstruct.cli.declaring import option
+from latentstruct.cli.kinds.chain.files import choose, is_set
+from latentstruct.core.unknown import SKIPPED, UNKNOWN
+from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.progress.display import Progress
+
+OUTSIDE = "O"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationOptions:
+    """How the labels of the training data are read."""
+
+    labels: str | None = option(
+        None, "All labels, as O,B-PER,I-PER, if some never occur.", metavar="LIST", shown="those of the data"
+    )
+    skipped: str | None = option(
+        None, "Mark of tokens that training leaves out.", metavar="MARK", shown="no token is left out"
+    )
+    weight_column: int | None = option(
+        None, "Column with a weight ≥ 0 per token; needs a model with unknown labels.", shown="all are 1"
+    )
+    annotators: str | None = option(
+        None,
+        "Columns of labels by several annotators, as 2,3,4, instead of a label column; --unknown marks missing ones.",
+        metavar="LIST",
+        shown="one label column",
+    )
+    entity_ratio: float | None = option(
+        None, "Expected share of tokens that are not O, if only entities are labeled.", metavar="SHARE", shown="free"
+    )
+
+    @property
+    def declared(self) -> list[str] | None:
+        """The declared labels."""
+        return None if self.labels is None else self.labels.split(",")
+
+    def check_declared(self, found: Collection[str]) -> Collection[str]:
+        """Return the declared labels, which must include those that occur; these if none are declared."""
+        if self.declared is None:
+            return found
+        for label in sorted(set(found) - set(self.declared)):
+            raise InputError("labels", self.labels, f"with {label}, which occurs in the data")
+        return self.declared
+
+    def extra_columns(self, n_columns: int, name: str) -> tuple[int | None, list[int]]:
+        """Return the column of weights, and those of the annotators."""
+
+        def place(column: int, parameter: str) -> int:
+            if not -n_columns <= column < n_columns:
+                raise InputError(parameter, column, f"from {-n_columns} to {n_columns - 1}", f"{name} has {n_columns}.")
+            return column % n_columns
+
+        try:
+            wanted = [] if self.annotators is None else [int(part) for part in self.annotators.split(",")]
+        except ValueError:
+            raise InputError("annotators", self.annotators, "integers such as 2,3,4") from None
+        weights = None if self.weight_column is None else place(self.weight_column, "weight_column")
+        columns = [place(column, "annotators") for column in wanted]
+        if len({*columns, weights}) != len(columns) + 1:
+            raise InputError("annotators", self.annotators, "different columns, without that of weights")
+        return weights, columns
+
+
+def without_columns(sentences: "io.ColumnSentences", left_out: Collection[int | None]) -> "io.ColumnSentences":
+    """Return sentences without some columns."""
+    return choose(sentences, [k for k in range(len(sentences.columns)) if k not in left_out])
+
+
+def votes_of(sentences: "io.ColumnSentences", columns: Iterable[int], unknown: str | None) -> list[list[list[Any]]]:
+    """Return the votes of annotators, one row per token; −1 where there is none."""
+    chosen = choose(sentences, columns)
+    return [[[UNKNOWN if vote == unknown else vote for vote in token] for token in tokens] for tokens in chosen]
+
+
+def weights_of(sentences: "io.ColumnSentences", column: int, name: str) -> list[list[float]]:
+    """Return the weights of the tokens of each sentence."""
+    found: list[list[float]] = []
+    for i, texts in enumerate(sentences.column(column), 1):
+        found.append([])
+        for j, text in enumerate(texts, 1):
+            try:
+                weight = float(text)
+            except ValueError:
+                weight = -1.0
+            if not 0.0 <= weight < float("inf"):
+                raise FormatError(f"{name}, token {j} of sentence {i}", text, "a weight of at least 0")
+            found[-1].append(weight)
+    return found
+
+
+def with_skipped(Y: Iterable[Sequence[Any]], mark: str | None) -> list[list[Any]]:
+    """Return labels with the number −100 for a mark."""
+    return [[SKIPPED if label == mark else label for label in labels] for labels in Y]
+
+
+def is_labeled(labels: Iterable[Any]) -> bool:
+    """Return whether anything is known about the labels of a sentence."""
+    return any(label not in (UNKNOWN, SKIPPED) if not is_set(label) else True for label in labels)
+
+
+def labeled_sentences(Y: Sequence[Sequence[Any]], progress: Progress, name: str) -> list[int] | None:
+    """Return the sentences with some known label, None for all; others add nothing to the objective."""
+    kept = [k for k, labels in enumerate(Y) if is_labeled(labels) or not labels]
+    if len(kept) == len(Y):
+        return None
+    progress.say(f"left out {len(Y) - len(kept)} sentences of {name} without any known label, which teach nothing")
+    return kept
+
+
+def warn_about_entities(Y: Iterable[Sequence[Any]], labels: Collection[str], entity_ratio: float | None) -> None:
+    """Warn if labels are visibly not missing at random: nearly all that are known are entities."""
+    if entity_ratio is not None or not any(label.startswith("B-") for label in labels):
+        return
+    outside, known, partly = [0, 0], [0, 0], 0
+    for y in Y:
+        some = UNKNOWN in y
+        single = [label for label in y if isinstance(label, str)]
+        partly += some and bool(single)
+        known[some] += len(single)
+        outside[some] += single.count(OUTSIDE)
+    if not sum(outside):
+        say_warnings(
+            [
+                f"no token has the label {OUTSIDE}, so that the model has no reason to predict it; give "
+                "`entity_ratio`, the share of tokens in entities, and declare all `labels`"
+            ]
+        )
+    elif partly and not outside[1] and known[1]:
+        say_warnings(
+            [
+                f"in {partly} sentences with unknown labels no token is labeled {OUTSIDE}, unlike in others: labels "
+                "are not missing at random, and the model will find too many entities; use `labeled_only` or "
+                "`entity_ratio`"
+            ]
+        )
+
+
+def check_ratio(ratio: float | None, labels: Collection[str]) -> None:
+    """Raise unless the labels have one for tokens outside of entities."""
+    if ratio is not None and OUTSIDE not in labels:
+        hint = "Declare all labels if it never occurs."
+        raise InputError("labels", Description(", ".join(sorted(labels))), f"labels with {OUTSIDE}", hint)

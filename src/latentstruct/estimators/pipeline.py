@@ -1,0 +1,168 @@
+"""Features and an estimator as one model: fitted, used and saved together."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from numpy.typing import NDArray
+
+from latentstruct.core.parameters import Parametrized, available_if, check_is_fitted, clone
+from latentstruct.data.sharded import ShardedData
+from latentstruct.estimators.base import BaseStructuredEstimator
+from latentstruct.exceptions import InputError
+
+Features = TypeVar("Features")
+
+
+class Extractor(Protocol):
+    """Features that a pipeline computes."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn the features of X, and return them."""
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of X."""
+
+
+@runtime_checkable
+class SavedExtractor(Extractor, Protocol):
+    """Features that can be saved with a model."""
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the features as JSON values."""
+
+
+def _has(name: str) -> Callable[["FeaturePipeline"], bool]:
+    def check(pipeline: "FeaturePipeline") -> bool:
+        return hasattr(vars(pipeline).get("model_", pipeline.model), name)
+
+    return check
+
+
+def _forwarded(method: Any) -> Any:
+    """Return a method of estimators that is given the features of X."""
+
+    @wraps(method)
+    def forward(self: "FeaturePipeline", X: Any, *args: Any, **named: Any) -> Any:
+        return getattr(self.fitted, method.__name__)(self.transform(X), *args, **named)
+
+    return available_if(_has(method.__name__))(forward)
+
+
+class FeaturePipeline(Parametrized):
+    """Features and an estimator that is trained on them, as one model.
+
+    It works as `sklearn.pipeline.Pipeline` with these two steps does, in addition has all methods of the estimator,
+    such as `marginals` and `predict_topk`, and can be saved. `latentstruct.load` returns a pipeline for a model that
+    was saved with its features, also for one that the command trained.
+
+    Parameters
+    ----------
+    features : transformer
+        Features, such as `WindowFeatures` or `DictFeatures`. To save the pipeline, they must be of this library.
+    model : estimator
+        The estimator, such as ``CRF(Chain())``.
+
+    Attributes
+    ----------
+    features_, model_
+        Features and estimator, fitted.
+    classes_ : ndarray of shape (S,)
+        The labels, in the order of the columns of `marginals`.
+
+    Examples
+    --------
+    >>> from latentstruct import CRF, Chain, FeaturePipeline, WindowFeatures
+    >>> X = [["the", "dog", "barks"], ["a", "cat", "sleeps"]]
+    >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN", "VERB"]]
+    >>> tagger = FeaturePipeline(WindowFeatures(), CRF(Chain())).fit(X, y)
+    >>> tagger.predict([["the", "cat", "barks"]])[0].tolist()
+    ['DET', 'NOUN', 'VERB']
+    >>> tagger.marginals([["the", "cat"]])[0].shape, tagger.classes_.tolist()
+    ((2, 3), ['DET', 'NOUN', 'VERB'])
+    """
+
+    features_: Extractor
+    model_: BaseStructuredEstimator
+
+    def __init__(self, features: Extractor, model: BaseStructuredEstimator) -> None:
+        self.features, self.model = features, model
+
+    @classmethod
+    def of_fitted(cls, features: Extractor, model: BaseStructuredEstimator) -> Self:
+        """Return the pipeline of fitted features and an estimator that was trained on them."""
+        pipeline = cls(features, model)
+        pipeline.features_, pipeline.model_ = features, model
+        return pipeline
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Learn features of X, and train the estimator on them.
+
+        Parameters
+        ----------
+        X : sequence of length n
+            The examples, as the features take them.
+        y : sequence of length n
+            The outputs, as the estimator takes them.
+        **fit_params
+            Further arguments of the estimator's `fit`, such as `sample_weight`.
+
+        Returns
+        -------
+        self
+        """
+        self.features_ = clone(self.features)
+        inputs = self.features_.fit_transform(X, y)
+        self.model_ = clone(self.model).fit(inputs, y, **fit_params)
+        return self
+
+    @property
+    def fitted(self) -> BaseStructuredEstimator:
+        """The trained estimator."""
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of X; `ShardedData` are returned as they are, because they hold features."""
+        check_is_fitted(self, "model_")
+        return X if isinstance(X, ShardedData) else self.features_.transform(X)
+
+    predict = _forwarded(BaseStructuredEstimator.predict)
+    predict_latent = _forwarded(BaseStructuredEstimator.predict_latent)
+    predict_topk = _forwarded(BaseStructuredEstimator.predict_topk)
+    predict_proba = _forwarded(BaseStructuredEstimator.predict_proba)
+    decision_function = _forwarded(BaseStructuredEstimator.decision_function)
+    class_scores = _forwarded(BaseStructuredEstimator.class_scores)
+    sample = _forwarded(BaseStructuredEstimator.sample)
+    log_probability = _forwarded(BaseStructuredEstimator.log_probability)
+    complete = _forwarded(BaseStructuredEstimator.complete)
+    marginals = _forwarded(BaseStructuredEstimator.marginals)
+    pair_marginals = _forwarded(BaseStructuredEstimator.pair_marginals)
+    confidence = _forwarded(BaseStructuredEstimator.confidence)
+    loss = _forwarded(BaseStructuredEstimator.loss)
+    score = _forwarded(BaseStructuredEstimator.score)
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels, in the order of the columns of `marginals`."""
+        if "model_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self.model_.classes_
+
+    def save(self, path: str | Path) -> None:
+        """Write features and estimator to a folder of JSON and safetensors (see `latentstruct.load`)."""
+        from latentstruct.persistence.models import save_model
+
+        model = self.fitted
+        if not isinstance(self.features_, SavedExtractor):
+            raise InputError("features", self.features_, "features of the library such as WindowFeatures, to be saved")
+        save_model(path, model, {"features": self.features_.to_state()})
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = self.model.__sklearn_tags__()
+        tags.input_tags.two_d_array = tags.input_tags.sparse = False
+        return tags

@@ -1,0 +1,119 @@
+"""The command with votes of annotators, weights of tokens, skipped tokens, and entities alone."""
+
+import json
+
+import numpy as np
+import pytest
+
+from command import fail, run
+from latentstruct import AnnotatorCRF, HiddenCRF, load
+
+TRAIN = ("--max-iter", "60", "--quiet")
+VOTED = (
+    "Ann B-PER B-PER O\nLee I-PER I-PER ?\nleft O O O\n\nin O O ?\nOslo B-LOC B-PER B-LOC\nBay I-LOC I-LOC I-LOC\n\n"
+    * 4
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text, name="data.txt"):
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return written
+
+
+def test_votes_train_a_model_of_their_annotators(write, tmp_path):
+    held = write("Ann B-PER\nleft O\n\nin O\nOslo B-LOC\n", "held.txt")
+    options = ("--annotators", "1,2,-1", "--unknown", "?", "--valid", held, "--json")
+    found = json.loads(run("train", "chain", write(VOTED), *options, *TRAIN, "-o", tmp_path / "model").stdout)
+    assert (found["n_annotators"], found["n_votes"], found["n_missing"]) == (3, 64, 8)
+    assert len(found["annotator_recall"]) == 3
+    assert found["valid"]["n_tokens"] == 4
+    model = load(tmp_path / "model").model
+    assert isinstance(model, AnnotatorCRF)
+    assert model.confusions_.shape == (3, 5, 5)
+    labeled = run("predict", tmp_path / "model", "-", stdin="Ann\nleft\n\n").stdout
+    assert [line.split()[0] for line in labeled.splitlines() if line] == ["Ann", "left"]
+    text = run("train", "chain", tmp_path / "data.txt", *options[:4], *TRAIN, "-o", tmp_path / "again").stdout
+    assert "mean recall" in text
+    run("report", tmp_path / "model", "--data", held, "-o", tmp_path / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--annotators", "1,x"), "--annotators must be integers"),
+        (("--annotators", "1,9"), "--annotators must be from -4 to 3"),
+        (("--annotators", "1,1"), "--annotators must be different"),
+        (("--annotators", "1,2", "--label-sets"), "--label-sets must be left out with --annotators"),
+        (("--annotators", "1,2", "--folds", "3"), "--folds must be left out with --annotators"),
+        (("--annotators", "1,2", "--columns", "3"), "--columns must be from 0 to 1"),
+        (("--weight-column", "1"), "expected a weight of at least 0"),
+        (("--labels", "O,B-PER"), "--labels must be with "),
+        (("--entity-ratio", "0.2"), "--entity-ratio must be left out without --unknown"),
+        (("--entity-ratio", "2", "--unknown", "?"), "--entity-ratio must be a share"),
+    ],
+)
+def test_mistakes(write, options, message):
+    assert message in fail("train", "chain", write(VOTED), *options)
+
+
+def test_weights_of_tokens(write, tmp_path):
+    data = write("Ann 1 B-PER\nleft 0.5 O\n\nin 1 O\nOslo 0 B-LOC\n\n" * 4)
+    run("train", "chain", data, "--weight-column", "1", *TRAIN, "-o", tmp_path / "model")
+    model = load(tmp_path / "model").model
+    assert isinstance(model, HiddenCRF)
+    # The label of weight 0 is not learned from, and held-out files have no weights.
+    assert "B-LOC" in model.task_.labels_.labels
+    assert "tokens" in run("evaluate", tmp_path / "model", write("Ann B-PER\nOslo O\n", "held.txt")).stdout
+
+
+def test_skipped_tokens(write, tmp_path):
+    data = write("Ann B-PER\n## X\nleft O\n\nin O\n## X\n\n" * 4)
+    found = run("train", "chain", data, "--skipped", "X", "--valid", data, "--json", *TRAIN, "-o", tmp_path / "model")
+    scores = json.loads(found.stdout)["valid"]
+    assert (scores["n_tokens"], scores["n_unlabeled"]) == (12, 8)
+    assert load(tmp_path / "model").model.task_.labels_.labels == ["B-PER", "O"]
+
+
+ENTITIES = "Ann B-PER\nLee ?\nleft ?\n\nin ?\nOslo B-LOC\n\n" * 4
+
+
+def test_labels_that_never_occur_are_declared_and_their_share_is_given(write, tmp_path):
+    data, held = write(ENTITIES), write("Ann B-PER\nleft O\n\n", "held.txt")
+    unknown = ("--unknown", "?", *TRAIN, "-o", tmp_path / "model")
+    warned = run("train", "chain", data, *unknown).stderr
+    assert "no token has the label O" in warned
+    assert "--entity-ratio" in warned
+    assert "with O" in fail("train", "chain", data, "--entity-ratio", "0.4", *unknown)
+    declared = ("--labels", "O,B-PER,B-LOC", "--entity-ratio", "0.4", "--valid", held)
+    found = run("train", "chain", data, *declared, *unknown)
+    assert "no token" not in found.stderr
+    model = load(tmp_path / "model").model
+    assert model.entity_ratio.ratio == 0.4
+    outside = np.concatenate([table[:, 0] for table in model.marginals([np.zeros((3, model.task_.n_inputs_))])])
+    assert (outside > 0).all()
+
+
+def test_labels_that_are_not_missing_at_random_are_warned_of(write, tmp_path):
+    data = write(ENTITIES + "Ann B-PER\nleft O\n\n" * 4)
+    found = run("train", "chain", data, "--unknown", "?", *TRAIN, "-o", tmp_path / "model").stderr
+    assert "8 sentences with unknown labels no token is labeled O" in found
+    at_random = write("Ann B-PER\nleft ?\nin O\n\nin O\nOslo ?\n\n" * 4)
+    assert (
+        "at random" not in run("train", "chain", at_random, "--unknown", "?", *TRAIN, "-o", tmp_path / "model").stderr
+    )
+
+
+def test_sentences_without_labels_are_left_out_with_a_message(write, tmp_path):
+    text = "Ann B-PER\nleft O\nin ?\n\n" * 4
+    options = ("--unknown", "?", "--max-iter", "60")
+    more = run("train", "chain", write("in ?\nOslo ?\n\n" + text), *options, "-o", tmp_path / "more")
+    assert "left out 1 sentences" in more.stderr
+    fewer = run("train", "chain", write(text), *options, "-o", tmp_path / "fewer")
+    assert "left out" not in fewer.stderr
+    weights = [np.sort(load(tmp_path / name).model.coef_) for name in ("more", "fewer")]
+    # Features of the first sentence exist in one model only, and have no weights there.
+    assert np.allclose(*(one[one != 0] for one in weights))

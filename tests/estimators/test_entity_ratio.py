@@ -1,0 +1,95 @@
+"""The term for the expected share of entity tokens: enumeration, derivatives, training, storage and refusals."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from error_fields import raises
+from latentstruct import CRF, Chain, EntityRatio, HiddenCRF, load
+from latentstruct.core.protocols import Temperature
+
+LABELS = ["O", "A", "B"]
+
+
+def draw(seed, lengths=(3, 0, 2, 4)):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(t, 2)) for t in lengths]
+    Y = [[-1 if rng.random() < 0.5 else str(rng.choice(LABELS[1:])) for _ in range(t)] for t in lengths]
+    Y[0][:2] = ["A", "B"]
+    return rng, X, Y
+
+
+def expected_count(X, w, weights, blocks):
+    """Σ_i c_i E[number of tokens with another label than O] by enumeration."""
+    total = 0.0
+    for x, weight in zip(X, weights, strict=True):
+        items = list(product(range(3), repeat=len(x)))
+        scores = np.array([w @ reference.chain_features(x, y, 3, 2, **blocks) for y in items])
+        shares = np.exp(scores - np.logaddexp.reduce(scores))
+        total += weight * sum(s * sum(label > 0 for label in y) for s, y in zip(shares, items, strict=True))
+    return total
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.booleans())
+def test_counts_and_their_gradients_agree_with_enumeration(seed, ends):
+    rng, X, Y = draw(seed)
+    blocks = {"start": ends, "end": ends, "bias": ends}
+    task = Chain(LABELS, **blocks)
+    task.learn(X, Y)
+    batch, w, weights = task.prepare(X, Y), rng.normal(size=task.n_features), rng.uniform(0.5, 2.0, len(X))
+    soft = Temperature(1.0, 1.0)
+    count, total, gradient = task.expected_count(batch, w, soft, ["O"], weights)
+    assert count == pytest.approx(expected_count(X, w, weights, blocks))
+    assert total == pytest.approx(weights @ [len(x) for x in X])
+    direction = rng.normal(size=len(w))
+    ahead, behind = (expected_count(X, w + step * direction, weights, blocks) for step in (1e-5, -1e-5))
+    assert gradient @ direction == pytest.approx((ahead - behind) / 2e-5, rel=1e-5, abs=1e-7)
+
+
+def test_the_objective_is_that_of_the_hidden_crf_and_the_term():
+    _, X, Y = draw(1)
+    ratio = EntityRatio(0.3, margin=0.02, strength=7.0)
+    model = HiddenCRF(Chain(LABELS), C=0.5, entity_ratio=ratio).fit(X, Y)
+    share = expected_count(X, model.coef_, np.ones(len(X)), {}) / 9
+    term = 7.0 * 0.5 * 9 * max(0.0, abs(share - 0.3) - 0.02) ** 2
+    likelihood = model.log_probability(X, Y).sum()
+    assert model.objective_ == pytest.approx(0.5 * model.coef_ @ model.coef_ - 0.5 * likelihood + term)
+    assert not model.certified_
+
+
+def test_entities_alone_are_learned_with_the_ratio_only():
+    rng = np.random.default_rng(0)
+    truth = [rng.choice(["O", "B"], 12, p=[0.8, 0.2]).tolist() for _ in range(40)]
+    X = [np.array([[y == "B", 1.0] for y in labels]) + 0.3 * rng.normal(size=(12, 2)) for labels in truth]
+    Y = [[label if label == "B" and rng.random() < 0.7 else -1 for label in labels] for labels in truth]
+    plain = HiddenCRF(Chain(["O", "B"]), C=1.0).fit(X, Y)
+    model = HiddenCRF(Chain(["O", "B"]), C=1.0, entity_ratio=EntityRatio(0.2)).fit(X, Y)
+    assert plain.score(X, truth) < 0.5
+    assert model.score(X, truth) > 0.9
+
+
+def test_saving_and_loading(tmp_path):
+    _, X, Y = draw(2)
+    model = HiddenCRF(Chain(LABELS), entity_ratio=EntityRatio(0.3)).fit(X, Y)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.entity_ratio.get_params() == model.entity_ratio.get_params()
+    assert np.array_equal(again.coef_, model.coef_)
+
+
+def test_refusals():
+    _, X, Y = draw(3)
+    with raises("ratio"):
+        HiddenCRF(Chain(LABELS), entity_ratio=EntityRatio(1.0)).fit(X, Y)
+    with raises("entity_ratio"):
+        HiddenCRF(Chain(LABELS), entity_ratio=0.3).fit(X, Y)
+    with raises("label", got="'O'"):
+        HiddenCRF(Chain(), entity_ratio=EntityRatio(0.3)).fit(X, Y)
+    with raises("entity_ratio"):
+        HiddenCRF(Chain(LABELS), entity_ratio=EntityRatio(0.3), executor="local").fit(X, Y)
+    assert "entity_ratio" not in CRF(Chain()).get_params()

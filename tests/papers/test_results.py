@@ -1,0 +1,134 @@
+"""The saved results of full runs, and the pages that show them."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latentstruct.exceptions import FormatError
+from latentstruct_papers import EXPERIMENTS, Claim
+from latentstruct_papers.findings import above
+from latentstruct_papers.results import FOLDER, PAGE, REPOSITORY, Saved, insert, load, page, read
+
+TEXTS = [
+    *(REPOSITORY / "docs").glob("*.rst"),
+    *(REPOSITORY / "docs" / "kinds").glob("*.rst"),
+    *(REPOSITORY / "examples").rglob("*.py"),
+    REPOSITORY / "README.md",
+]
+FIGURE = re.compile(r"\d+\.\d+")
+SAVED = load()
+
+
+def test_the_page_shows_the_saved_results():
+    text = PAGE.read_text(encoding="utf-8")
+    assert insert(text, page(list(SAVED.values()))) == text, "run python -m latentstruct_papers.results"
+
+
+def test_every_claim_is_on_the_page():
+    text = re.sub(r"\\(.)", r"\1", PAGE.read_text(encoding="utf-8"))
+    for saved in SAVED.values():
+        for claim in saved.claims:
+            assert claim.found in text
+
+
+def test_saved_results_are_small_and_of_known_experiments():
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(SAVED) <= set(EXPERIMENTS)
+    assert all(path.stat().st_size < 200_000 for path in FOLDER.glob("*.json"))
+
+
+def sentences():
+    """Yield path, experiment and sentence of all text that refers to an experiment."""
+    for path in TEXTS:
+        text = re.sub(r"\n#? *", " ", path.read_text(encoding="utf-8"))
+        # An abbreviated number such as 79.6 does not end a sentence.
+        for sentence in re.split(r"(?<=[.;:]) ", text):
+            for name in re.findall(r"reproduce ([\w-]+)", sentence):
+                yield path, name, sentence
+
+
+def test_figures_beside_a_command_are_those_of_its_results():
+    checked = 0
+    for path, name, sentence in sentences():
+        # The benchmark of group norms cites an experiment for its method only.
+        if name not in SAVED or path.name == "speed.rst":
+            continue
+        for figure in FIGURE.findall(sentence):
+            assert figure in SAVED[name].numbers, (path.name, name, figure)
+            checked += 1
+    assert checked, "the sentences were not found"
+
+
+def saved(claims, name="snakes", **changes):
+    return Saved(name, "A title", "data", claims, f"latentstruct reproduce {name}", 30.0, False, **changes)
+
+
+@given(st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable()))
+def test_any_text_is_escaped(text):
+    shown = page([saved([Claim(text, "", text, "reproduced")])])
+    cells = [line.removeprefix("   * - ").removeprefix("     - ") for line in shown.splitlines()[14:18]]
+    assert re.sub(r"\\(.)", r"\1", cells[0]) == text
+    assert cells[1:] == ["–", cells[0], "reproduced"]
+
+
+def test_page_and_times():
+    shown = page([saved([Claim("a", "1.0", "2.0", "undecided", other_data=True)])])
+    assert "undecided (different data)" in shown
+    assert "``latentstruct reproduce snakes``: 30 s of CPU time." in shown
+    with pytest.raises(FormatError):
+        insert("no comments", shown)
+
+
+def write(folder, **changes):
+    content = {
+        "name": "snakes",
+        "title": "A title",
+        "data": "data",
+        "command": "latentstruct reproduce snakes",
+        "quick": False,
+        "cpu_seconds": 3.0,
+        "claims": [asdict(Claim("a", "1.0", "2.0", "reproduced"))],
+    }
+    path = Path(folder) / "snakes.json"
+    path.write_text(json.dumps(content | changes))
+    return path
+
+
+def test_files_are_checked(tmp_path):
+    found = read(write(tmp_path))
+    assert (found.cpu_seconds, found.earlier, found.claims[0].verdict) == (3.0, False, "reproduced")
+    assert load(tmp_path) == {"snakes": found}
+    assert read(write(tmp_path, earlier=True, cpu_seconds=None)).time() == "figures of an earlier version"
+    wrong = (
+        {"quick": True},
+        {"claims": []},
+        {"claims": [{"what": "a"}]},
+        {"name": "snake"},
+        {"cpu_seconds": None},
+        {"earlier": True},
+    )
+    for changes in wrong:
+        with pytest.raises(FormatError, match="results of a full run"):
+            read(write(tmp_path, **changes))
+    (tmp_path / "snakes.json").write_text("[")
+    with pytest.raises(FormatError):
+        read(tmp_path / "snakes.json")
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=20), st.floats(-2, 2))
+def test_verdicts_follow_the_standard_error(differences, published):
+    mean, error = np.mean(differences), np.std(differences, ddof=1) / np.sqrt(len(differences))
+    verdict = above(differences, published)
+    assert (verdict == "reproduced") == (mean > 2 * error)
+    if verdict != "reproduced":
+        assert (verdict == "undecided") == (abs(mean - published) <= 2 * error)
+
+
+def test_one_difference_decides_nothing():
+    assert above([0.5]) == "undecided"
+    assert above([-0.1, -0.1]) == "not reproduced"
