@@ -327,7 +327,7 @@ class PlaneStore:
         return gaps, change, gain
 
     def extrapolate(self, earlier: Masses, w: Vector) -> tuple[float, float]:
-        """Move the dual variables on along the line from earlier ones as far as increases the dual; update `w` in place.
+        """Move the dual variables on along the line from earlier ones, and update `w` in place.
 
         Variables that would be negative are projected on the simplex of their example. Returns the change of
         Σ c_i α_ip b_ip and the gain of the dual value, 0 if they do not move.
