@@ -31,8 +31,6 @@ MOST_MEMORY = 8 * GIGABYTE
 """Most memory that exact inference uses by default: larger tables take minutes."""
 ENTRY = 16
 """Bytes per entry of a table, with its messages."""
-PROVED = 1e-9
-"""Relative gap at which an assignment counts as the best."""
 MOST_ENTRIES = 2**26
 """The largest table that a limit of the width alone allows: half a gigabyte."""
 
@@ -258,6 +256,7 @@ def approximate(
     graph: "Pruned", plan: "Elimination", temperature: "Temperature", options: InferOptions
 ) -> tuple["Beliefs", float, float]:
     """Return the beliefs of a graph that is too wide for elimination, with a lower and an upper bound of the value."""
+    from latentstruct.inference.engine import PROVED
     from latentstruct.inference.propagation import Propagation
 
     structure, unary, tables = graph.rest, graph.unary, graph.tables

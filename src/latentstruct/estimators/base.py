@@ -477,6 +477,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     _warn = warn_about_training
 
+    def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what a model file needs in addition to weights: arrays, and plain values."""
+        return {}, {}
+
+    def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+
     def save(self, path: str | Path) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
         from latentstruct.persistence.models import save_model

@@ -248,17 +248,21 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        plain = (type(x) is np.ndarray or issparse(x) for x in X)
-        matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
-        if not all(map(can_be_stacked, matrices)):
-            for k, x in enumerate(matrices):
-                if issparse(x):
-                    check_sparse(x, f"X[{k}]")
+        # Types are compared all at once: a Python loop over short sequences takes as long as their products.
+        matrices = list(X)
+        if set(map(type, matrices)) != {np.ndarray}:
+            for k, x in enumerate(X):
+                if not (type(x) is np.ndarray or issparse(x)):
+                    matrices[k] = check_matrix(x, f"X[{k}]")
+            if not all(map(can_be_stacked, matrices)):
+                for k, x in enumerate(matrices):
+                    if issparse(x):
+                        check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
         for k, shape in enumerate(shapes):
             if shape[1:] != (self.n_inputs_,):
                 check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
-        stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
+        stack = np.concatenate if set(map(type, matrices)) == {np.ndarray} else sparse.vstack
         try:
             tokens = matrices[0] if len(matrices) == 1 else stack(matrices)
             return check_matrix(tokens, "X"), offsets_from_lengths([shape[0] for shape in shapes])

@@ -74,6 +74,11 @@ class GraphOptions(LabelOptions):
     no_bias: bool = option(False, "Add no constant feature to nodes, nor to edges with features.")
     min_count: int = option(1, "Minimum number of nodes or edges with a named feature.", min=1)
     max_entries: int = option(2**20, "Largest table for exact inference; beyond it, belief propagation.", min=1)
+    wide: Literal["propagation", "bounds", "toulbar2"] = option(
+        "propagation",
+        "Beyond it, where outputs are maximized: propagation; bounds, with a proven gap; toulbar2.",
+        metavar="NAME",
+    )
     max_iterations: int = option(200, "Maximum number of sweeps of belief propagation.", min=1)
     restarts: int = restarts_option(1)
 
@@ -111,6 +116,7 @@ class GraphOptions(LabelOptions):
             hidden=self.states or None,
             shared=not self.unshared,
             max_entries=self.max_entries,
+            wide=self.wide,
             max_iterations=self.max_iterations,
         )
         model = "svm" if self.model == "latent" and not latent else self.model
