@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from latentstruct.core.objective import Objective, build_objective
     from latentstruct.core.protocols import Iteration, Result, Temperature
     from latentstruct.core.ratios import EntityRatio
-    from latentstruct.core.regularizers import L2, GroupNorm
+    from latentstruct.core.regularizers import L2, ElasticNet, GroupNorm
     from latentstruct.data.sequences import AlignmentInput, SequenceTracks
     from latentstruct.data.sharded import ShardedData
     from latentstruct.data.trees import Tree
@@ -52,7 +52,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "core.objective": ("Objective", "build_objective"),
         "core.protocols": ("Result", "Iteration", "Temperature"),
         "core.ratios": ("EntityRatio",),
-        "core.regularizers": ("GroupNorm", "L2"),
+        "core.regularizers": ("ElasticNet", "GroupNorm", "L2"),
         "data.sequences": ("AlignmentInput", "SequenceTracks"),
         "data.sharded": ("ShardedData",),
         "data.trees": ("Tree",),
