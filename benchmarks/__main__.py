@@ -30,6 +30,7 @@ SUITES = (
     "parsing",
     "own_tasks",
     "programs",
+    "wide_graphs",
     "startup",
     "serving",
     "cold",
