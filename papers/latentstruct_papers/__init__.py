@@ -106,6 +106,12 @@ EXPERIMENTS = {
         ("voc2012_mammals", "caltech_animals"),
         in_trials=True,
     ),
+    "modlat-planted": Experiment(
+        "latentstruct_papers.modlat_planted",
+        "ModLat: planted boxes of controlled uncertainty",
+        (),
+        in_trials=True,
+    ),
     "modlat-action": Experiment(
         "latentstruct_papers.modlat_action",
         "ModLat, figure 2: actions of persons in latent boxes",
