@@ -119,7 +119,7 @@ FAMILIES: list[tuple[str, Callable[[int], Model]]] = [
 
 
 def measure(model: Model) -> Iterator[float]:
-    """Yield CPU seconds and gap of the maximum, distance to that of toulbar2, CPU seconds and gap of this, log Z gap."""
+    """Yield CPU seconds and gap of the maximum, distance to that of toulbar2, CPU seconds and gap of this, gap of Z."""
     structure, unary, tables = model
     pruned = Pruned(structure, unary, tables)
     graph, unary, tables = pruned.rest, pruned.unary, pruned.tables
