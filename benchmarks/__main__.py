@@ -28,6 +28,7 @@ SUITES = (
     "measures",
     "alignment",
     "parsing",
+    "motif_scan",
     "own_tasks",
     "programs",
     "startup",

@@ -16,6 +16,10 @@ from latentstruct.io.fasta import read_labeled_fasta, read_sites
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
 LABEL_SETS = b"Ann B-PER|B-ORG\nLee I-PER\n\nBay B-LOC:0.7|B-PER:3e-1\nleft ?\n"
+CONLLU = (
+    b"# sent_id = 1\n1-2\tal\t_\t_\t_\t_\t_\t_\t_\t_\n1\ta\ta\tADP\t_\t_\t0\troot\t_\t_\n"
+    b"2\tel\tel\tDET\t_\t_\t1\tdet\t_\tA=b\n2.1\tx\t_\t_\t_\t_\t_\t_\t1:dep\t_\n\n"
+)
 FASTA = b">one label=1 a site\nACGTACGTNN\nacgt\n>two label=-1\nTTTTGGGG\n\n>three label=+1\nCCCC\n"
 PIR = b">P1;1abc\nstructure:1abc\nAC-DE.FG*\n>P1;2xyz\nremark\nACHDEkFG*\n"
 GAPPED = b">a\nACDE-FG\n>b\nAC-EKFG\n>c\nMKV\n>d\nMK.\n"
@@ -105,6 +109,13 @@ def read_label_sets(path: Path) -> Any:
     return record.labels_of(sentences, str(path))
 
 
+def read_and_write_conllu(path: Path) -> Any:
+    """Read words, and write them with other labels."""
+    sentences = formats.read_conllu(path)
+    formats.write_conllu(path.with_name("out.conllu"), sentences, 3, sentences.column(3))
+    return formats.read_conllu(path.with_name("out.conllu"))
+
+
 def read_standoff(path: Path) -> Any:
     """Read annotations of a text that is whole."""
     path.with_suffix(".txt").write_text("the dog ran\nIt barked .\n")
@@ -134,6 +145,7 @@ def _packed(*files: bytes) -> list[bytes]:
 READERS = (
     Reader("conll", lambda: [CONLL, TABBED], through_file("a.txt", formats.read_conll), (b"-DOCSTART-", b"\n\n")),
     Reader("conll.gz", lambda: _packed(CONLL, TABBED), through_file("a.txt.gz", formats.read_conll)),
+    Reader("conllu", lambda: [CONLLU], through_file("a.conllu", read_and_write_conllu), (b"1-2\t", b"1.1\t", b"\n#")),
     Reader("label_sets", lambda: [LABEL_SETS], through_file("a.txt", read_label_sets), (b"|", b":", b":nan", b"|?")),
     Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
     Reader("sites", lambda: [SITES], through_file("a.bed", read_sites), (b"\t+\t",)),

@@ -22,9 +22,9 @@ from latentstruct_papers.trials import Trials
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZES, QUICK_SIZES = (5, 20, 80, 320), (5, 40)
+SIZES, QUICK_SIZES = (5, 20, 80, 240), (5, 40)
 STRENGTHS = (0.1, 1.0, 10.0)
-TRIALS, QUICK_TRIALS = 20, 6
+TRIALS, QUICK_TRIALS = 10, 6
 N_NODES, N_TEST, N_VALIDATION = 20, 300, 100
 
 

@@ -19,6 +19,7 @@ USERS_OF_MODELS = ("predict", "evaluate", "report", "info")
 
 # What differs though it has one name, and why.
 DIFFERENT_HELP = {
+    "wide": "of graphs to train on, or of one model",
     "max-seconds": "limits another program in infer, which has no iterations",
     "C": "tells what an example is",
     "model": "names the models of the kind; an argument elsewhere",
@@ -51,6 +52,7 @@ DIFFERENT_FORM = {
     "output": "what is written",
     "jobs": "one process is usual, as many threads as cores are",
     "exact": "the opposite of an estimate, or of a greedy search",
+    "wide": "the usual one comes first",
 }
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from latentstruct.io.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
     from latentstruct.io.columns import ColumnSentences, parse_conll, read_conll, write_conll
+    from latentstruct.io.conllu import ConlluSentences, read_conllu, write_conllu
     from latentstruct.io.coreference import read_coreference, write_coreference
     from latentstruct.io.diversity import DiversityQuery, read_diversity, write_choices
     from latentstruct.io.fasta import Sequences, read_fasta, write_fasta, write_sites
@@ -65,6 +66,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "boxes": ("ImageAnnotation", "read_annotations", "read_coco", "read_label_table", "read_voc", "write_coco"),
         "brackets": ("format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"),
         "columns": ("ColumnSentences", "parse_conll", "read_conll", "write_conll"),
+        "conllu": ("ConlluSentences", "read_conllu", "write_conllu"),
         "coreference": ("read_coreference", "write_coreference"),
         "diversity": ("DiversityQuery", "read_diversity", "write_choices"),
         "programs": ("ProgramRecord", "read_programs", "write_values"),

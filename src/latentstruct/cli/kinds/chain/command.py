@@ -25,15 +25,18 @@ from latentstruct.cli.kinds.chain.files import (
     ChainRecord,
     LabeledChains,
     ReadingOptions,
+    check_labels,
     check_marks,
     check_rules,
     check_sets,
     choose,
     has_sets,
+    is_conllu,
     labeled_runs,
     marked,
     no_known_labels,
     possible_labels,
+    read_sentences,
     resolved,
     single_labels,
 )
@@ -73,6 +76,9 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
     labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
+    seen_only: bool = option(
+        False, "Only pairs of a feature and a label that occur together have weights: faster, and takes less memory."
+    )
 
     def check(self) -> None:
         super().check()
@@ -87,6 +93,8 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
             raise InputError("entity_ratio", self.entity_ratio, "a share between 0 and 1")
         if self.unknown is None or self.model != "crf":
             self.refuse("entity_ratio", "without `unknown`, and for a `model` other than crf")
+        if self.model != "crf":
+            self.refuse("seen_only", f"for `model` {self.model}")
         if self.annotators is not None:
             for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
                 self.refuse(name, "with `annotators`")
@@ -124,7 +132,7 @@ class ChainKind(KindSpec):
     latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
         "CoNLL columns: a token and its label on each line, possibly with other columns between them, a blank line "
-        "after each sentence."
+        "after each sentence. CoNLL-U, if the name ends in .conllu."
     )
     example_file = "chain.txt"
     misses_labels = True
@@ -132,7 +140,8 @@ class ChainKind(KindSpec):
         "Chains: the columns and one more with the prediction; a column of labels is ignored and may be missing. With "
         "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
         "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
-        "if the model has no probabilities)."
+        "if the model has no probabilities). CoNLL-U is written unchanged but for the column of labels, and "
+        "Confidence=… in MISC with --confidence."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -150,14 +159,18 @@ class ChainKind(KindSpec):
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
         options.chosen_columns()
-        every = io.read_conll(options.data, blank=options.blank)
+        every = read_sentences(options.data, options.blank)
         progress.say(f"read {len(every)} sentences, {every.n_tokens} tokens from {options.data}")
         weight_at, annotators = options.extra_columns(every.n_columns, options.data)
+        if is_conllu(every):
+            options.refuse("weight_column", "for CoNLL-U")
+            options.refuse("annotators", "for CoNLL-U")
         sentences = without_columns(every, [*annotators, weight_at])
         if annotators:
             return self._load_votes(options, sentences, votes_of(every, annotators, options.mark), annotators)
         unknown, template = options.mark, options.template()
-        label_at, used = options.places(sentences.n_columns, options.data)
+        label_at, used = options.places(sentences, options.data)
+        check_labels(sentences, label_at, used[0], options.data)
         record = ChainRecord(
             features={},
             label_column=label_at,
@@ -166,6 +179,7 @@ class ChainKind(KindSpec):
             unknown=unknown,
             label_sets=options.label_sets,
             skipped=options.skipped,
+            conllu=is_conllu(sentences),
             n_examples=len(sentences),
         )
         Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
@@ -204,6 +218,8 @@ class ChainKind(KindSpec):
         # Labels of weight 0 are known all the same.
         declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
         estimator = options.estimator(tasks.Chain(declared, rules=options.rules), len(Y), latent)
+        if options.seen_only:
+            estimator.set_params(seen_only=True)
         if options.entity_ratio is not None:
             estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
@@ -234,7 +250,8 @@ class ChainKind(KindSpec):
         sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         task = tasks.Chain(sorted(labels), rules=options.rules)
-        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver)
+        sparse = {"l1": options.l1, "seen_only": options.seen_only}
+        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver, **sparse)
         return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
@@ -250,6 +267,7 @@ class ChainKind(KindSpec):
         return shown
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
+        options.refuse("seen_only", "if `data` is prepared")
         loaded = super().load_prepared(options, progress)
         loaded.features = windows.WindowFeatures.from_state(loaded.record.features)
         return loaded
@@ -282,7 +300,7 @@ class ChainKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
         name, record = held_out.data or "", model.record
-        sentences = io.read_conll(name, blank=record.blank)
+        sentences = record.read(name)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
         Y, allowed = record.judged(record.labels_of(sentences, name)), model.labels | {record.unknown}
@@ -316,17 +334,22 @@ class ChainKind(KindSpec):
             raise InputError("confidence", True, expected, "Or train with --model crf.")
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
-        # In a file without labels other columns move, unless the labels are in the last one.
-        sentences: Any = io.read_conll(data, blank=record.blank if record.label_is_last else None)
+        if topk is not None and record.conllu:
+            raise InputError("topk", topk, "left out for CoNLL-U")
+        sentences: Any = record.read(data, with_labels=False)
         X = model.features.transform(record.used_columns(sentences, data))
         if topk is not None:
-            io.write_conll(output, *best_labelings(estimator, sentences, X, topk))
+            io.write_conll(output, *best_labelings(estimator, sentences, X, topk), sentences.separator)
             return
-        last = [labels.tolist() for labels in estimator.predict(X)]
-        if confidence:
-            sentences = with_columns(sentences, last)
-            last = [[f"{value:.4f}" for value in values] for values in estimator.confidence(X)]
-        io.write_conll(output, sentences, last)
+        labels = [labels.tolist() for labels in estimator.predict(X)]
+        shares = [values.tolist() for values in estimator.confidence(X)] if confidence else None
+        if record.conllu:
+            io.write_conllu(output, sentences, record.label_column, labels, shares)
+        elif shares is None:
+            io.write_conll(output, sentences, labels)
+        else:
+            shown = [[f"{value:.4f}" for value in values] for values in shares]
+            io.write_conll(output, with_columns(sentences, labels), shown, sentences.separator)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         n_more = scores["n_unlabeled"]
