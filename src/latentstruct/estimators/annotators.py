@@ -284,7 +284,7 @@ class AnnotatorCRF(HiddenCRF):
         Maximum number of alternations.
     em_tol : float, default=1e-3
         Training stops when an alternation lowers the objective by less than this fraction.
-    C, init, restarts, random_state, solver, tol, max_iter, max_seconds, regularizer, entity_ratio
+    C, init, restarts, random_state, solver, tol, max_iter, max_seconds, regularizer, entity_ratio, l1, seen_only
         See `HiddenCRF`.
     warm_start, verbose, n_jobs, executor, cache_mb
         See `HiddenCRF`.

@@ -25,6 +25,8 @@ from latentstruct.core.protocols import (
     Starts,
     WeightedInputs,
 )
+from latentstruct.core.regularizers import ElasticNet
+from latentstruct.core.selected import with_seen_weights
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import (
     Constraint,
@@ -232,6 +234,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         loss = self.margin, self.rescaling
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
+    def _trained_objective(self, objective: Objective) -> Objective:
+        """Return what is minimized instead of the objective over all weights."""
+        return objective
+
     def _solver(self, objective: Objective) -> BaseSolver:
         limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "cache_mb")}
         return select_solver(self.solver, objective, self.restarts, **limits)
@@ -372,7 +378,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             objective = compose(task, data.batch, weights).divided(n_jobs, data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
-            yield task, data, objective
+            yield task, data, self._trained_objective(objective)
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
@@ -520,3 +526,23 @@ def _solver_names(solver: BaseSolver) -> str:
     inside = [part for part in solver.get_params(deep=False).values() if isinstance(part, BaseSolver)]
     names = ", ".join(map(_solver_names, inside))
     return type(solver).__name__ + (f"({names})" if names else "")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseEstimator(RegularizedEstimator):
+    """Parameters of estimators whose weights may be sparse; see `CRF`."""
+
+    l1: float = 0.0
+    seen_only: bool = False
+    constraints: ClassVar = {"l1": real(0.0, closed="left"), "seen_only": boolean}
+
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
+        objective = super()._objective(task, batch, weights)
+        if self.l1:
+            if self.regularizer is not None:
+                raise InputError("l1", self.l1, "0 with a `regularizer`", "ElasticNet has both.")
+            objective = replace(objective, regularizer=ElasticNet(self.l1).bind(task))
+        return objective
+
+    def _trained_objective(self, objective: Objective) -> Objective:
+        return with_seen_weights(objective) if self.seen_only else objective

@@ -87,7 +87,7 @@ PARTS = {
     for module, names in (
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
-        (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (regularizers, ("ElasticNet", "GroupNorm", "L2", "NoRegularizer")),
         (ratios, ("EntityRatio",)),
         (folds, ("AutoC",)),
         (estimators, ESTIMATORS),

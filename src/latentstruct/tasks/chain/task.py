@@ -1,6 +1,6 @@
 """Chains: sequences of tokens with one label per token, where neighboring labels depend on each other."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain as concatenate
 from itertools import pairwise
@@ -19,9 +19,9 @@ from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import SKIPPED, UNKNOWN, is_unknown
-from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
+from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse, copied
 from latentstruct.exceptions import Description, InputError
-from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Plane, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
@@ -38,6 +38,7 @@ from latentstruct.tasks.chain.batch import (
 )
 from latentstruct.tasks.chain.examples import by_token_weights, is_nested, without_skipped
 from latentstruct.tasks.chain.rules import scores_of_rules
+from latentstruct.tasks.chain.seen import SeenWeights
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import (
@@ -52,6 +53,10 @@ from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.tasks.rows import check_rows
 
 Table = NDArray[np.float64]
+Products = Callable[[Indices | None, Table | None], Table]
+"""Products of the inputs of some tokens with weights, written to a table if one is given."""
+Transposed = Callable[[Table, Indices | None], Vector]
+"""Products of the transposed inputs of some tokens with marginals."""
 
 
 class Chain(ItemLabels[ChainBatch]):
@@ -336,7 +341,7 @@ class Chain(ItemLabels[ChainBatch]):
             )
         return LabelScores(bias, start, end, self._terms(batch, query.mode))
 
-    def _select(self, batch: ChainBatch, query: Query) -> Selection:
+    def _select(self, batch: ChainBatch, query: Query, products: Products | None = None) -> Selection:
         """Return the sequences of a query with their scores; in the table of the batch if only a sum is needed."""
         tokens, offsets, table = None, batch.offsets, None
         truth = NO_LABELS if batch.truth is None else batch.truth
@@ -347,7 +352,10 @@ class Chain(ItemLabels[ChainBatch]):
         # Only consecutive sequences are a part of the table.
         if query.weights is not None and isinstance(span, slice):
             table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
-        scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
+        if products is None:
+            scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
+        else:
+            scores = products(tokens, table)
         kernels.add_label_scores(scores, offsets, self._label_scores(batch, query), truth)
         return Selection(rows, tokens, offsets, truth, scores)
 
@@ -376,8 +384,14 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _pull_back(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Vector:
         """Return the weighted sum of the expected features, from weighted marginals."""
+        slope = self._pull_back_rest(chosen, sums)
+        inputs = slope[: self.transitions_at_].reshape(-1, len(self.labels_))
+        batch.inputs.transposed_times(sums.marginals, inputs, chosen.tokens)
+        return slope
+
+    def _pull_back_rest(self, chosen: Selection, sums: ChainSums) -> Vector:
+        """Return the weighted sum of the expected features that do not depend on inputs, 0 for the others."""
         n, slope, marginals = len(self.labels_), np.zeros(self.n_features), sums.marginals
-        batch.inputs.transposed_times(marginals, slope[: self.transitions_at_].reshape(-1, n), chosen.tokens)
         slope[self.transitions_at_ : self.transitions_at_ + n * n] = sums.pairs.ravel()
         starts, ends = chosen.offsets[:-1], chosen.offsets[1:]
         for at, rows in (
@@ -419,6 +433,33 @@ class Chain(ItemLabels[ChainBatch]):
             expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
         return losses
 
+    def seen_weights(self, batch: ChainBatch) -> SeenWeights:
+        """Return the weights of pairs of a feature and a label that occur together, and those of labels alone.
+
+        A token whose label is not known occurs with all labels that it may have.
+        """
+        require_labels(batch, "clamped")
+        marginals = np.isfinite(batch.allowed[batch.known(None)]).astype(np.float64)
+        rest = copied(self)
+        rest.n_inputs_ = 0
+        rest._set(self.labels_, 0, self.latent)
+        return SeenWeights(self, rest, batch.inputs.compressed, marginals)
+
+    def total_of_products(
+        self, batch: ChainBatch, query: Query, products: Products, transposed: Transposed, w: Vector
+    ) -> Plane:
+        """Return the weighted sum of the planes of a soft query of a task without inputs.
+
+        `products` returns the products of inputs and weights, `transposed` those of inputs and marginals; w are all
+        weights, those of inputs first.
+        """
+        assert query.weights is not None
+        chosen, sums = self._pool_soft(batch, query, TOGETHER, products)
+        loss = float(self._expected_terms(batch, query, chosen, sums).sum())
+        slope = np.concatenate([transposed(sums.marginals, chosen.tokens), self._pull_back_rest(chosen, sums)])
+        offset = float(query.weights @ sums.values) - float(slope @ w)
+        return Plane(slope, offset, offset - loss)
+
     def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
         """Find the best labelings; threads share the sequences."""
         rows, inputs = query.examples(batch), batch.inputs
@@ -448,9 +489,14 @@ class Chain(ItemLabels[ChainBatch]):
         query.chunks.run(label, len(rows))
         return Pooled(found[0], Slopes(inputs.rows, pointers, atoms), found[1])
 
-    def _pool_soft(self, batch: ChainBatch, query: Query, by: int) -> tuple[Selection, ChainSums]:
+    def _pool_soft(
+        self, batch: ChainBatch, query: Query, by: int, products: Products | None = None
+    ) -> tuple[Selection, ChainSums]:
         """Return the sequences of a query, and their marginals and pair marginals; see `chain_batch.pool`."""
-        chosen, temperature = self._select(batch, query), self._effective(batch, query.mode, query.temperature)
+        chosen, temperature = (
+            self._select(batch, query, products),
+            self._effective(batch, query.mode, query.temperature),
+        )
         weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
         return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
 

@@ -76,6 +76,9 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
     labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
+    seen_only: bool = option(
+        False, "Only pairs of a feature and a label that occur together have weights: faster, and takes less memory."
+    )
 
     def check(self) -> None:
         super().check()
@@ -90,6 +93,8 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
             raise InputError("entity_ratio", self.entity_ratio, "a share between 0 and 1")
         if self.unknown is None or self.model != "crf":
             self.refuse("entity_ratio", "without `unknown`, and for a `model` other than crf")
+        if self.model != "crf":
+            self.refuse("seen_only", f"for `model` {self.model}")
         if self.annotators is not None:
             for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
                 self.refuse(name, "with `annotators`")
@@ -214,6 +219,8 @@ class ChainKind(KindSpec):
         # Labels of weight 0 are known all the same.
         declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
         estimator = options.estimator(tasks.Chain(declared, rules=options.rules), len(Y), latent)
+        if options.seen_only:
+            estimator.set_params(seen_only=True)
         if options.entity_ratio is not None:
             estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
@@ -244,7 +251,8 @@ class ChainKind(KindSpec):
         sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         task = tasks.Chain(sorted(labels), rules=options.rules)
-        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver)
+        sparse = {"l1": options.l1, "seen_only": options.seen_only}
+        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver, **sparse)
         return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
@@ -260,6 +268,7 @@ class ChainKind(KindSpec):
         return shown
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
+        options.refuse("seen_only", "if `data` is prepared")
         loaded = super().load_prepared(options, progress)
         loaded.features = windows.WindowFeatures.from_state(loaded.record.features)
         return loaded
