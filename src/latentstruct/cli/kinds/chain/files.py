@@ -13,7 +13,6 @@ from latentstruct.cli.common import located, say_warnings
 from latentstruct.cli.declaring import option
 from latentstruct.cli.kind import Record
 from latentstruct.cli.lazy import conllu, windows
-from latentstruct.core.types import offsets_from_lengths
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import extension, kept_input
 
@@ -144,6 +143,8 @@ class ChainRecord(Record):
 
     def read_text(self, path: str) -> "io.ColumnSentences":
         """Read plain text, each line of which is a sentence."""
+        from latentstruct.core.types import offsets_from_lengths
+
         if len(self.columns) > 1:
             expected = "left out, as the model was trained on other columns beside the words"
             raise InputError("text", True, expected, "Or train with --columns of the words alone.")
