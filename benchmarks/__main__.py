@@ -31,6 +31,7 @@ SUITES = (
     "motif_scan",
     "own_tasks",
     "programs",
+    "wide_graphs",
     "startup",
     "serving",
     "cold",

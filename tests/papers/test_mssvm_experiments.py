@@ -249,9 +249,8 @@ def test_map_has_paired_differences():
 
 
 def test_sample_sizes_are_nested():
-    scores = Scores()
-    for trial in range(2):
-        mssvm_samples.measure(scores, (4, 8), trial, n_nodes=6, n_test=10)
+    measured = [mssvm_samples.measure((4, 8), trial, {"n_nodes": 6, "n_test": 10}) for trial in range(2)]
+    scores = mssvm_samples.collect((4, 8), measured)
     results = mssvm_samples.SampleSizes(scores, (4, 8))
     table = results.table()
     assert [row[0] for row in table.rows] == [4, 8]
@@ -259,6 +258,9 @@ def test_sample_sizes_are_nested():
     assert table.rows[0][4] == scores.difference((4, LSSVM.name), (4, MSSVM.name))
     assert table.rows[0][5] == scores.difference((4, HCRF.name), (4, MSSVM.name))
     assert len(draw(results.draw).containers) == 3
+    errors = [100 * np.mean([scores.found[size, model.name] for size in (4, 8)]) for model in (MSSVM, LSSVM)]
+    assert results.claims()[0].found.startswith(f"{errors[0]:.1f}, {errors[1]:.1f}: ")
+    assert results.claims()[1].what.endswith("mean over 4 to 4 examples")
 
 
 def test_segmentation_has_all_columns():
