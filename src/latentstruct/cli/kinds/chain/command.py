@@ -142,7 +142,8 @@ class ChainKind(KindSpec):
         "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
         "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
         "if the model has no probabilities). CoNLL-U is written unchanged but for the column of labels, and "
-        "Confidence=… in MISC with --confidence."
+        "Confidence=… in MISC with --confidence. With --text, DATA is plain text: the words are written with their "
+        "labels."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -153,7 +154,7 @@ class ChainKind(KindSpec):
     tasks = ("Chain",)
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence", "topk"})
+    predict_flags = frozenset({"confidence", "topk", "text"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (TRANSITIONS, LABEL_WEIGHTS)
@@ -330,7 +331,13 @@ class ChainKind(KindSpec):
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
     def predict(
-        self, model: Trained, data: str, output: str, confidence: bool = False, topk: int | None = None
+        self,
+        model: Trained,
+        data: str,
+        output: str,
+        confidence: bool = False,
+        topk: int | None = None,
+        text: bool = False,
     ) -> None:
         estimator, record = model.estimator, model.record
         if confidence and topk is not None:
@@ -340,10 +347,15 @@ class ChainKind(KindSpec):
             raise InputError("confidence", True, expected, "Or train with --model crf.")
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
-        if topk is not None and record.conllu:
+        if topk is not None and record.conllu and not text:
             raise InputError("topk", topk, "left out for CoNLL-U")
-        sentences: Any = record.read(data, with_labels=False)
-        X = model.features.transform(record.used_columns(sentences, data))
+        if text:
+            sentences: Any = record.read_text(data)
+            record = replace(record, conllu=False)
+            X = model.features.transform(sentences)
+        else:
+            sentences = record.read(data, with_labels=False)
+            X = model.features.transform(record.used_columns(sentences, data))
         if topk is not None:
             io.write_conll(output, *best_labelings(estimator, sentences, X, topk), sentences.separator)
             return

@@ -12,7 +12,6 @@ from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel,
 from latentstruct.cli.lazy import mentions
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
-from latentstruct.core.validation import copied
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.io.coreference import coreference_files
 from latentstruct.progress.display import Progress, print_table, say, show_percent
@@ -170,6 +169,7 @@ def _baselines(documents: "list[mentions.Document]") -> dict[str, list[Any]]:
 
 def choose_penalty(estimator: Any, X: Sequence[Any], Y: Sequence[Any], progress: Progress) -> float:
     """Return the penalty with the best CoNLL F1 of held-out documents; each is in one of two folds."""
+    from latentstruct.core.validation import copied
     from latentstruct.estimators.folds import assign_folds, take
 
     if len(Y) < FEWEST_DOCUMENTS:
