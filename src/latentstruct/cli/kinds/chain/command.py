@@ -128,6 +128,7 @@ class ChainKind(KindSpec):
     """Sequences of labels."""
 
     name = "chain"
+    learns_from_part = True
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
     latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
@@ -224,6 +225,11 @@ class ChainKind(KindSpec):
         if options.entity_ratio is not None:
             estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
         return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+
+    def for_unknown_labels(self, options: ChainOptions, loaded: Loaded) -> Any:
+        for name in ("label_sets", "labeled_only", "entity_ratio", "annotators", "skipped", "weight_column"):
+            options.refuse(name, "if the share of labels is varied")
+        return options.estimator(tasks.Chain(sorted(loaded.labels), rules=options.rules), len(loaded.Y), True)
 
     def _load_votes(
         self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], annotators: list[int]
