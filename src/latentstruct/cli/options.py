@@ -137,6 +137,11 @@ class TrainOptions(RunOptions):
         return str(self.C) == AUTO
 
     @property
+    def chooses(self) -> bool:
+        """Whether anything is chosen by folds."""
+        return self.chooses_C
+
+    @property
     def source(self) -> str:
         """The file that is trained on."""
         return self.data or ""
@@ -158,9 +163,9 @@ class TrainOptions(RunOptions):
             raise InputError("C", self.C, "a finite number above 0")
         if self.folds is None:
             self.refuse("fold_predictions", "without `folds`")
-            if not self.chooses_C:
+            if not self.chooses:
                 self.refuse("groups", f"without `folds` or {AUTO}")
-        if not self.chooses_C:
+        if not self.chooses:
             self.refuse("one_standard_error", f"unless `C` is {AUTO}")
         for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
