@@ -135,6 +135,7 @@ class ChainKind(KindSpec):
 
     name = "chain"
     learns_from_part = True
+    group = "document"
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
     latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
@@ -233,7 +234,8 @@ class ChainKind(KindSpec):
             estimator.set_params(seen_only=True)
         if options.entity_ratio is not None:
             estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
-        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+        loaded = Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+        return loaded if every.documents is None else replace(loaded, groups=every.documents.tolist())
 
     def for_unknown_labels(self, options: ChainOptions, loaded: Loaded) -> Any:
         for name in ("label_sets", "labeled_only", "entity_ratio", "annotators", "skipped", "weight_column"):
