@@ -216,9 +216,9 @@ def _stored_weights(w: np.ndarray, compact: bool) -> dict[str, np.ndarray]:
     """Return the arrays that weights are stored as: all of them, or those that are not zero in single precision."""
     if not compact:
         return {COEF: w}
-    rounded = w.astype(np.float32)
-    if not np.isfinite(rounded).all():
+    if np.abs(w).max(initial=0.0) > np.finfo(np.float32).max:
         raise InputError("compact", True, "False for weights beyond single precision")
+    rounded = w.astype(np.float32)
     places = np.flatnonzero(rounded)
     return {COEF: rounded[places], PLACES: places, SIZE: np.array([len(w)])}
 
