@@ -77,4 +77,4 @@ auto word_rows(In<std::uint8_t, 1> letters, Indices offsets, In<Index, 2> patter
 
 } // namespace
 
-NB_MODULE(words, m) { bind(m, "word_rows", word_rows); }
+LATENTSTRUCT_MODULE(words, word_rows)

@@ -77,6 +77,7 @@ EXPERIMENTS = {
         "latentstruct_papers.mssvm_samples",
         "Marginal SSVM, figure 3: size of the training set",
         (),
+        in_trials=True,
     ),
     "mssvm-map": Experiment(
         "latentstruct_papers.mssvm_map",
@@ -110,6 +111,12 @@ EXPERIMENTS = {
         "latentstruct_papers.modlat_planted",
         "ModLat: planted boxes of controlled uncertainty",
         (),
+        in_trials=True,
+    ),
+    "modlat-corloc": Experiment(
+        "latentstruct_papers.modlat_corloc",
+        "ModLat: boxes learned from labels beside fixed ones",
+        ("voc2012_mammals",),
         in_trials=True,
     ),
     "modlat-action": Experiment(

@@ -24,8 +24,8 @@ Measured = dict[str, dict[str, float]]
 Say = Callable[[str], None]
 
 TRAININGS = ("SGD", "CCCP", "default")
-TRIALS: dict[Layout, int] = {"chain": 200, "grid": 20}
-SGD_TRIALS: dict[Layout, int] = {"chain": 20, "grid": 5}
+TRIALS: dict[Layout, int] = {"chain": 200, "grid": 10}
+SGD_TRIALS: dict[Layout, int] = {"chain": 200, "grid": 2}
 """Descent takes most of the time, and only shows that it ends where CCCP does."""
 QUICK_TRIALS: dict[Layout, int] = {"chain": 3, "grid": 2}
 QUICK_SHAPE = (4, 4)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from latentstruct.data.sharded import ShardedData
     from latentstruct.data.trees import Tree
     from latentstruct.estimators import *  # noqa: F403
-    from latentstruct.estimators.folds import AutoC, FoldScores, assign_folds
+    from latentstruct.estimators.folds import AutoC, FoldScores, assign_folds, compare_settings
     from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
     from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
@@ -57,7 +57,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "data.sharded": ("ShardedData",),
         "data.trees": ("Tree",),
         "estimators": estimators.__all__,
-        "estimators.folds": ("AutoC", "FoldScores", "assign_folds"),
+        "estimators.folds": ("AutoC", "FoldScores", "assign_folds", "compare_settings"),
         "estimators.paths": ("GroupNormPath", "groupnorm_path"),
         "estimators.regularization": ("RegularizationPath", "regularization_path"),
         "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),

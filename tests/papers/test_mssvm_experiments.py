@@ -212,6 +212,10 @@ def test_convergence_tables():
     for row in table.rows:
         assert row[3] <= min(row[1:3]) + 1e-9
     assert len(results.pace_table().rows) == len(mssvm_convergence.SHOWN_PASSES)
+    sgd, cccp = results.claims()
+    assert (sgd.what[-3:], cccp.what[-4:]) == ("SGD", "CCCP")
+    excess = [100 * (row[1] / row[3] - 1) for row in table.rows]
+    assert sgd.found.startswith(f"{np.mean(excess):.1f} ± ")
     assert len(draw(results.draw_norms).lines) == len(draw(results.draw_objectives).lines) == 3
 
 
@@ -249,9 +253,8 @@ def test_map_has_paired_differences():
 
 
 def test_sample_sizes_are_nested():
-    scores = Scores()
-    for trial in range(2):
-        mssvm_samples.measure(scores, (4, 8), trial, n_nodes=6, n_test=10)
+    measured = [mssvm_samples.measure((4, 8), trial, {"n_nodes": 6, "n_test": 10}) for trial in range(2)]
+    scores = mssvm_samples.collect((4, 8), measured)
     results = mssvm_samples.SampleSizes(scores, (4, 8))
     table = results.table()
     assert [row[0] for row in table.rows] == [4, 8]
@@ -259,6 +262,9 @@ def test_sample_sizes_are_nested():
     assert table.rows[0][4] == scores.difference((4, LSSVM.name), (4, MSSVM.name))
     assert table.rows[0][5] == scores.difference((4, HCRF.name), (4, MSSVM.name))
     assert len(draw(results.draw).containers) == 3
+    errors = [100 * np.mean([scores.found[size, model.name] for size in (4, 8)]) for model in (MSSVM, LSSVM)]
+    assert results.claims()[0].found.startswith(f"{errors[0]:.1f}, {errors[1]:.1f}: ")
+    assert results.claims()[1].what.endswith("mean over 4 to 4 examples")
 
 
 def test_segmentation_has_all_columns():
@@ -270,6 +276,7 @@ def test_segmentation_has_all_columns():
     assert row[0] == "30%"
     assert row[1] == scores.mean(5.0, 0.3, MSSVM.name)
     assert row[4] == scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name))
+    assert scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name)) in results.claims()[0].found
     assert len(draw(results.draw).containers) == 3
     assert draw(mssvm_segmentation.draw_image).images[0].get_array().shape == (20, 40)
 

@@ -114,6 +114,7 @@ class TrainOptions(RunOptions):
         metavar="FILE.html",
         shown="none",
     )
+    compact: bool = option(False, "Store only weights that are not zero, in single precision, and features with such.")
     folds: int | None = option(
         None, "Number of folds: prints out-of-fold scores, and chooses what is auto.", min=2, shown="none; 5 for auto"
     )
@@ -134,6 +135,11 @@ class TrainOptions(RunOptions):
     def chooses_C(self) -> bool:
         """Whether C is chosen by folds."""
         return str(self.C) == AUTO
+
+    @property
+    def chooses(self) -> bool:
+        """Whether anything is chosen by folds."""
+        return self.chooses_C
 
     @property
     def source(self) -> str:
@@ -157,9 +163,9 @@ class TrainOptions(RunOptions):
             raise InputError("C", self.C, "a finite number above 0")
         if self.folds is None:
             self.refuse("fold_predictions", "without `folds`")
-            if not self.chooses_C:
+            if not self.chooses:
                 self.refuse("groups", f"without `folds` or {AUTO}")
-        if not self.chooses_C:
+        if not self.chooses:
             self.refuse("one_standard_error", f"unless `C` is {AUTO}")
         for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
