@@ -70,6 +70,7 @@ class CoreferenceKind(ClusteringKind):
     """Clusters of mentions."""
 
     name = "coreference"
+    group = "text"
     summary = "Find which mentions of a text refer to the same person or thing."
     latent = "the links between the mentions of a cluster"
     reads = (
@@ -106,7 +107,11 @@ class CoreferenceKind(ClusteringKind):
         estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
         Y = [document.clusters for document in documents]
         is_open = options.penalty is None and options.model == "latent"
-        return LoadedDocuments(X, Y, estimator, sizes, record, features, shown=documents, open_penalty=is_open)
+        # Parts of one text, whose names are equal, share speakers and things.
+        texts = [document.name or f"{k}" for k, document in enumerate(documents)]
+        return LoadedDocuments(
+            X, Y, estimator, sizes, record, features, shown=documents, groups=texts, open_penalty=is_open
+        )
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         if isinstance(loaded, LoadedDocuments) and loaded.open_penalty:
