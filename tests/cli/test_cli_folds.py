@@ -129,3 +129,15 @@ def test_parts_of_one_text_stay_in_one_fold(tmp_path):
     folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
     assert folds[::2] == folds[1::2]
     assert "examples of one text stay in one fold" in found.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentences_of_one_document_stay_in_one_fold(tmp_path):
+    sentence = "a X\nb Y\n\n"
+    file, written = tmp_path / "documents.txt", tmp_path / "folds.jsonl"
+    file.write_text("".join(f"-DOCSTART- O\n\n{sentence}{sentence}" for _ in range(6)))
+    options = ("--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "chain", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one document stay in one fold: 12 in 6 documents" in found.stderr
