@@ -53,7 +53,7 @@ class Setting(NamedTuple):
     variants: tuple[Variant, ...]
 
 
-FULL = Setting(None, 5, 200, (0.01, 0.1, 1.0), VARIANTS)
+FULL = Setting(None, 4, 100, (0.1, 1.0), VARIANTS)
 QUICK = Setting(8, 2, 60, (0.1,), (VARIANTS[0], VARIANTS[2]))
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SIZES = tuple(2**k for k in range(2, 11))
 QUICK_SIZES = (4, 16, 64)
-TRIALS, QUICK_TRIALS = 10, 2
+TRIALS, QUICK_TRIALS = 5, 2
 N_NODES, N_TEST = 20, 500
 TRUE = "true weights"
 

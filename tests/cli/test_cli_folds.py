@@ -1,6 +1,8 @@
 """C chosen by folds, and out-of-fold scores, for every kind."""
 
+import itertools
 import json
+import re
 
 import pytest
 
@@ -109,3 +111,33 @@ def test_contradictions_are_refused(data, tmp_path):
     assert "one per example" in fail(
         "train", "classes", file, "-o", tmp_path / "m", "--folds", "2", "--groups", tmp_path / "groups", "-q"
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_of_one_text_stay_in_one_fold(tmp_path):
+    text = KINDS["coreference"].example().decode()
+    numbers = itertools.count()
+
+    def shared(match):
+        # Two documents each are parts of one text.
+        return f"#begin document (text{next(numbers) // 2}); part 000"
+
+    file, written = tmp_path / "texts.conll", tmp_path / "folds.jsonl"
+    file.write_text(re.sub("#begin document .*", shared, text))
+    options = ("--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "coreference", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one text stay in one fold" in found.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentences_of_one_document_stay_in_one_fold(tmp_path):
+    sentence = "a X\nb Y\n\n"
+    file, written = tmp_path / "documents.txt", tmp_path / "folds.jsonl"
+    file.write_text("".join(f"-DOCSTART- O\n\n{sentence}{sentence}" for _ in range(6)))
+    options = ("--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "chain", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one document stay in one fold: 12 in 6 documents" in found.stderr

@@ -190,3 +190,12 @@ def test_columns_that_are_hardly_labels(tmp_path):
     file.write_text("".join(f"w{k} {k}\n" for k in range(250)) + "\n")
     shown = run("train", "chain", file, "--max-iter", 1, "-o", tmp_path / "m", "--quiet").stderr
     assert "has 250 different labels; use --label-column" in shown
+
+
+def test_documents_are_numbered(tmp_path):
+    word, file = "1\ta" + "\t_" * 8 + "\n\n", tmp_path / "a.conllu"
+    file.write_text(f"# newdoc id = x\n{word}{word}# newdoc\n# text = a\n{word}", encoding="utf-8")
+    documents = read_conllu(file).documents
+    assert documents[0] == documents[1] < documents[2]
+    file.write_text(word, encoding="utf-8")
+    assert read_conllu(file).documents is None

@@ -212,6 +212,10 @@ def test_convergence_tables():
     for row in table.rows:
         assert row[3] <= min(row[1:3]) + 1e-9
     assert len(results.pace_table().rows) == len(mssvm_convergence.SHOWN_PASSES)
+    sgd, cccp = results.claims()
+    assert (sgd.what[-3:], cccp.what[-4:]) == ("SGD", "CCCP")
+    excess = [100 * (row[1] / row[3] - 1) for row in table.rows]
+    assert sgd.found.startswith(f"{np.mean(excess):.1f} ± ")
     assert len(draw(results.draw_norms).lines) == len(draw(results.draw_objectives).lines) == 3
 
 
@@ -272,6 +276,7 @@ def test_segmentation_has_all_columns():
     assert row[0] == "30%"
     assert row[1] == scores.mean(5.0, 0.3, MSSVM.name)
     assert row[4] == scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name))
+    assert scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name)) in results.claims()[0].found
     assert len(draw(results.draw).containers) == 3
     assert draw(mssvm_segmentation.draw_image).images[0].get_array().shape == (20, 40)
 

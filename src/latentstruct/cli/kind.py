@@ -238,6 +238,8 @@ class KindSpec(ABC):
         Fields with one item per example, if `read` returns a dataclass.
     expected_stops : tuple of str
         Stop reasons that need no warning.
+    learns_from_part : bool
+        Whether its models learn from outputs of which only a part of the labels is known (`for_unknown_labels`).
     group : str
         What examples of its files may share, such as "document"; empty if files do not say.
     misses_labels : bool
@@ -278,6 +280,7 @@ class KindSpec(ABC):
     tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
     per_example: ClassVar[tuple[str, ...]] = ()
     expected_stops: ClassVar[tuple[str, ...]] = ()
+    learns_from_part: ClassVar[bool] = False
     group: ClassVar[str] = ""
     misses_labels: ClassVar[bool] = False
     prepare_options: ClassVar[type[Any] | None] = None
@@ -301,6 +304,10 @@ class KindSpec(ABC):
     def prepare(self, options: Any, like: Trained | None, progress: Progress) -> Any:
         """Survey data to prepare, with the features and labels of a model if one is given."""
         return self._module("prepare").prepare(options, like, progress)
+
+    def for_unknown_labels(self, options: Any, loaded: Loaded) -> Any:
+        """Return the untrained estimator for outputs of which a part of the labels is unknown (−1)."""
+        raise NotImplementedError
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         """Compute what takes long, once the held-out data have been checked."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from latentstruct.io.ncbi_matrix import SubstitutionMatrix, blosum62, read_ncbi_matrix, write_ncbi_matrix
     from latentstruct.io.programs import ProgramRecord, read_programs, write_values
     from latentstruct.io.ranking import Queries, read_queries, write_scores
+    from latentstruct.io.spans import SpanText, TextToken, read_spans, read_texts, tokenize, write_spans
     from latentstruct.io.svmlight import read_svmlight
     from latentstruct.io.tables import ClassData, read_classes, read_csv
     from latentstruct.io.uai import (
@@ -76,6 +77,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "meme": ("MemeMotif", "read_meme", "write_meme"),
         "ncbi_matrix": ("SubstitutionMatrix", "blosum62", "read_ncbi_matrix", "write_ncbi_matrix"),
         "ranking": ("Queries", "read_queries", "write_scores"),
+        "spans": ("SpanText", "TextToken", "read_spans", "read_texts", "tokenize", "write_spans"),
         "svmlight": ("read_svmlight",),
         "tables": ("ClassData", "read_classes", "read_csv"),
         "uai": (

@@ -33,11 +33,14 @@ class ColumnSentences:
         Sentence `i` has the tokens `offsets[i]` to `offsets[i + 1]`.
     separator : str, default=" "
         What separates the columns in the file: a space or a tab.
+    documents : array of shape (n_sentences,), optional
+        The number of the document of each sentence; None if no line of the file begins with ``-DOCSTART-``.
     """
 
     columns: tuple[list[str], ...]
     offsets: NDArray[np.int64]
     separator: str = " "
+    documents: NDArray[np.int64] | None = None
 
     __repr__ = short_repr
 
@@ -150,8 +153,8 @@ def parse_conll(
     """
     decoded = _Decoder()
     values: list[list[str]] = []
-    offsets = [0]
-    n_tokens = 0
+    offsets, documents = [0], list[int]()
+    n_tokens = n_documents = 0
     width, by_tab = (0, False) if form is None else form
     values = [[] for _ in range(width)]
     source = Source(lines, name)
@@ -159,6 +162,8 @@ def parse_conll(
         if ends_sentence(raw):
             if n_tokens > offsets[-1]:
                 offsets.append(n_tokens)
+                documents.append(n_documents)
+            n_documents += raw.startswith(_DOCUMENT_BYTES)
             continue
         if not width:
             width, by_tab = form_of(raw, blank)
@@ -178,12 +183,14 @@ def parse_conll(
         n_tokens += 1
     if n_tokens > offsets[-1]:
         offsets.append(n_tokens)
+        documents.append(n_documents)
     if not n_tokens:
         source.fail(Description("no token"), "one token per line and a blank line after each sentence", line=1)
     kept = values if columns is None else [values[_column_position(k, width, "columns")] for k in columns]
     if not kept:
         raise InputError("columns", columns, "at least one column or None")
-    return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64), "\t" if by_tab else " ")
+    found = np.array(documents) if n_documents else None
+    return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64), "\t" if by_tab else " ", found)
 
 
 def _fields(raw: bytes, by_tab: bool) -> list[bytes]:
@@ -221,7 +228,7 @@ def read_conll(
     """Read a CoNLL-style file: one token per line, columns, a blank line after each sentence.
 
     Columns are separated by tabs if the first line with a token has a tab, else by whitespace. Lines that start with
-    ``-DOCSTART-`` end a sentence and are skipped; no other line is.
+    ``-DOCSTART-`` end a sentence and begin a document; they are skipped, and no other line is.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DE
 FORM, UPOS, MISC = (COLUMNS.index(name) for name in ("FORM", "UPOS", "MISC"))
 CONFIDENCE = "Confidence="
 _WORD, _OTHER = re.compile(r"[1-9][0-9]*", re.ASCII), re.compile(r"[0-9]+(-[0-9]+|\.[0-9]+)", re.ASCII)
+_DOCUMENT = re.compile(r"#\s*newdoc\b")
 _BEGIN = re.compile(rb"\s*(#|1(-[0-9]+)?\t([^\t\n]*\t){8}[^\t\n]*(\n|$)|0\.1\t)")
 
 
@@ -32,6 +33,8 @@ class ConlluSentences(ColumnSentences):
         Sentence `i` has the words `offsets[i]` to `offsets[i + 1]`.
     separator : str
         What separates the columns.
+    documents : array of shape (n_sentences,), optional
+        The number of the document of each sentence; None without comments ``# newdoc``.
     others : sequence of (int, str)
         The lines of comments, multiword tokens and empty nodes, and empty lines, with the number of words before each.
     newline : str
@@ -99,7 +102,9 @@ def read_conllu(path: FilePath) -> ConlluSentences:
         source.fail(Description("no word"), "a word per line and an empty line after each sentence", line=1)
     if len(words) > offsets[-1]:
         offsets.append(len(words))
-    return ConlluSentences(tuple(values), np.asarray(offsets, dtype=np.int64), "\t", others, newline)
+    begins = [n_words for n_words, text in others if _DOCUMENT.match(text)]
+    documents = np.searchsorted(begins, offsets[:-1], side="right") if begins else None
+    return ConlluSentences(tuple(values), np.asarray(offsets, dtype=np.int64), "\t", documents, others, newline)
 
 
 def write_conllu(

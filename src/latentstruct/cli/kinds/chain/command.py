@@ -128,6 +128,8 @@ class ChainKind(KindSpec):
     """Sequences of labels."""
 
     name = "chain"
+    learns_from_part = True
+    group = "document"
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
     latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
@@ -141,7 +143,8 @@ class ChainKind(KindSpec):
         "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
         "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
         "if the model has no probabilities). CoNLL-U is written unchanged but for the column of labels, and "
-        "Confidence=… in MISC with --confidence."
+        "Confidence=… in MISC with --confidence. With --text, DATA is plain text: the words are written with their "
+        "labels."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -152,7 +155,7 @@ class ChainKind(KindSpec):
     tasks = ("Chain",)
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence", "topk"})
+    predict_flags = frozenset({"confidence", "topk", "text"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (TRANSITIONS, LABEL_WEIGHTS)
@@ -222,7 +225,13 @@ class ChainKind(KindSpec):
             estimator.set_params(seen_only=True)
         if options.entity_ratio is not None:
             estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
-        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+        loaded = Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+        return loaded if every.documents is None else replace(loaded, groups=every.documents.tolist())
+
+    def for_unknown_labels(self, options: ChainOptions, loaded: Loaded) -> Any:
+        for name in ("label_sets", "labeled_only", "entity_ratio", "annotators", "skipped", "weight_column"):
+            options.refuse(name, "if the share of labels is varied")
+        return options.estimator(tasks.Chain(sorted(loaded.labels), rules=options.rules), len(loaded.Y), True)
 
     def _load_votes(
         self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], annotators: list[int]
@@ -324,7 +333,13 @@ class ChainKind(KindSpec):
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
     def predict(
-        self, model: Trained, data: str, output: str, confidence: bool = False, topk: int | None = None
+        self,
+        model: Trained,
+        data: str,
+        output: str,
+        confidence: bool = False,
+        topk: int | None = None,
+        text: bool = False,
     ) -> None:
         estimator, record = model.estimator, model.record
         if confidence and topk is not None:
@@ -334,10 +349,15 @@ class ChainKind(KindSpec):
             raise InputError("confidence", True, expected, "Or train with --model crf.")
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
-        if topk is not None and record.conllu:
+        if topk is not None and record.conllu and not text:
             raise InputError("topk", topk, "left out for CoNLL-U")
-        sentences: Any = record.read(data, with_labels=False)
-        X = model.features.transform(record.used_columns(sentences, data))
+        if text:
+            sentences: Any = record.read_text(data)
+            record = replace(record, conllu=False)
+            X = model.features.transform(sentences)
+        else:
+            sentences = record.read(data, with_labels=False)
+            X = model.features.transform(record.used_columns(sentences, data))
         if topk is not None:
             io.write_conll(output, *best_labelings(estimator, sentences, X, topk), sentences.separator)
             return

@@ -141,6 +141,18 @@ class ChainRecord(Record):
         # In a file without labels other columns move, unless the labels are in the last one.
         return io.read_conll(path, blank=self.blank if with_labels or self.label_is_last else None)
 
+    def read_text(self, path: str) -> "io.ColumnSentences":
+        """Read plain text, each line of which is a sentence."""
+        from latentstruct.core.types import offsets_from_lengths
+
+        if len(self.columns) > 1:
+            expected = "left out, as the model was trained on other columns beside the words"
+            raise InputError("text", True, expected, "Or train with --columns of the words alone.")
+        sentences = [one.tokens for one in io.read_texts(path) if one.tokens]
+        if not sentences:
+            raise FormatError(path, Description("no word"), "text")
+        return io.ColumnSentences(([*chain.from_iterable(sentences)],), offsets_from_lengths(list(map(len, sentences))))
+
     def judged(self, Y: list[list[Any]]) -> list[list[Any]]:
         """Return labels in which skipped tokens are unknown, as neither is counted."""
         if self.skipped is None:

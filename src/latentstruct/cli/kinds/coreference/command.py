@@ -12,7 +12,6 @@ from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel,
 from latentstruct.cli.lazy import mentions
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
-from latentstruct.core.validation import copied
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.io.coreference import coreference_files
 from latentstruct.progress.display import Progress, print_table, say, show_percent
@@ -71,6 +70,7 @@ class CoreferenceKind(ClusteringKind):
     """Clusters of mentions."""
 
     name = "coreference"
+    group = "text"
     summary = "Find which mentions of a text refer to the same person or thing."
     latent = "the links between the mentions of a cluster"
     reads = (
@@ -107,7 +107,11 @@ class CoreferenceKind(ClusteringKind):
         estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
         Y = [document.clusters for document in documents]
         is_open = options.penalty is None and options.model == "latent"
-        return LoadedDocuments(X, Y, estimator, sizes, record, features, shown=documents, open_penalty=is_open)
+        # Parts of one text, whose names are equal, share speakers and things.
+        texts = [document.name or f"{k}" for k, document in enumerate(documents)]
+        return LoadedDocuments(
+            X, Y, estimator, sizes, record, features, shown=documents, groups=texts, open_penalty=is_open
+        )
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         if isinstance(loaded, LoadedDocuments) and loaded.open_penalty:
@@ -165,6 +169,7 @@ def _baselines(documents: "list[mentions.Document]") -> dict[str, list[Any]]:
 
 def choose_penalty(estimator: Any, X: Sequence[Any], Y: Sequence[Any], progress: Progress) -> float:
     """Return the penalty with the best CoNLL F1 of held-out documents; each is in one of two folds."""
+    from latentstruct.core.validation import copied
     from latentstruct.estimators.folds import assign_folds, take
 
     if len(Y) < FEWEST_DOCUMENTS:

@@ -138,6 +138,7 @@ class GraphKind(KindSpec):
     """Labels of the nodes of graphs."""
 
     name = "graph"
+    learns_from_part = True
     summary = "Label the nodes of graphs that depend on each other along edges."
     latent = "labels that are null, and nodes of the types given by --hidden"
     reads = 'JSON lines, one per graph: {"nodes": [{"features": {"size": 2}, "label": "a"}, …], "edges": [[0, 1], …]}.'
@@ -190,6 +191,12 @@ class GraphKind(KindSpec):
             plain = clone(estimator).set_params(task__hidden=sized.pop(1))
             found.settings = Settings("hidden", "task__hidden", sized, plain)
         return found
+
+    def for_unknown_labels(self, options: GraphOptions, loaded: Loaded) -> Any:
+        if options.model in WITHOUT_LATENTS:
+            raise InputError("model", options.model, "one for unknown labels, such as marginal")
+        estimator = options.estimator(loaded.shown, True)
+        return estimator if options.labels_by_type else estimator.set_params(task__labels=sorted(loaded.labels))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {"inference": describe_inference(model.estimator, loaded.X)}
