@@ -447,11 +447,7 @@ class MotifKind(KindSpec):
         from latentstruct.tasks.motif.sites import strongest_words, weight_matrix
 
         matrix = weight_matrix(model.estimator).tolist()
-        return {
-            **super().describe(model, top),
-            "weight_matrix": matrix,
-            "words": strongest_words(model.estimator, top),
-        }
+        return {**super().describe(model, top), "weight_matrix": matrix, "words": strongest_words(model.estimator, top)}
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         facts, motifs = [], result["motifs"]
