@@ -113,12 +113,7 @@ class WindowFeatures(NamedFeatures):
     }
 
     def __init__(
-        self,
-        window: int = 2,
-        affixes: int = 3,
-        shape: bool = True,
-        bigrams: bool = True,
-        min_count: int = 1,
+        self, window: int = 2, affixes: int = 3, shape: bool = True, bigrams: bool = True, min_count: int = 1
     ) -> None:
         self.window = window
         self.affixes = affixes

@@ -23,6 +23,7 @@ from latentstruct.cli.kinds.motif.files import (
     read_known_sites,
     site_scores,
 )
+from latentstruct.cli.lazy import similar
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
@@ -256,6 +257,7 @@ class MotifKind(KindSpec):
     """Motifs in DNA."""
 
     name = "motif"
+    group = "family"
     summary = "Find the motif that separates some DNA sequences from others."
     latent = "the site of the motif, and its strand"
     reads = (
@@ -331,7 +333,10 @@ class MotifKind(KindSpec):
         shown = parts.judged() if isinstance(parts, MotifData) else None
         record = MotifRecord(consensus="", background_weight=weight, name=options.motif_name, **sizes)
         search = self._module("search").MotifSearch(options, parts, weight, low)
-        return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
+        found = Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
+        if options.folds is not None or options.chooses:
+            found.groups = similar.similar_sequences(X).tolist()
+        return found
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         """Find motifs in a part of the sequences and test them on the others; training starts from the first one."""
@@ -442,11 +447,7 @@ class MotifKind(KindSpec):
         from latentstruct.tasks.motif.sites import strongest_words, weight_matrix
 
         matrix = weight_matrix(model.estimator).tolist()
-        return {
-            **super().describe(model, top),
-            "weight_matrix": matrix,
-            "words": strongest_words(model.estimator, top),
-        }
+        return {**super().describe(model, top), "weight_matrix": matrix, "words": strongest_words(model.estimator, top)}
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         facts, motifs = [], result["motifs"]
