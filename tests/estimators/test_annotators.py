@@ -137,6 +137,11 @@ def test_bad_votes_are_refused():
         AnnotatorCRF(Chain()).fit(X[:2], votes)
     with raises("task"):
         AnnotatorCRF(None).fit(X, votes)
+    for missing in (None, float("nan")):
+        with raises("votes[0][1]", expected="-1"):
+            DawidSkene().fit([[["a", "b"], ["a", missing]]])
+    with raises("C", expected="a number"):
+        AnnotatorCRF(Chain(), C="auto").fit(X, votes)
     model = AnnotatorCRF(Chain()).fit(X, votes)
     with raises("votes[0][0]"):
         model.infer_labels(X, [rows[:, :2] for rows in votes])

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -104,6 +105,8 @@ def read_votes(votes: Any, labels: Sequence[Any] | LabelSet | None = None, n_ann
             n_annotators = len(row) if n_annotators is None and is_ordered(row) else n_annotators
             if not is_ordered(row) or isinstance(row, str) or len(row) != n_annotators:
                 raise InputError(f"votes[{k}][{t}]", row, f"{n_annotators or 'some'} votes, -1 where there is none")
+            if any(vote is None or vote != vote for vote in row):
+                raise InputError(f"votes[{k}][{t}]", row, "labels, and -1 where there is none")
             rows.append(list(row))
     if not isinstance(labels, LabelSet):
         seen = distinct_labels(label for row in rows for label in row)
@@ -351,6 +354,8 @@ class AnnotatorCRF(HiddenCRF):
         own = self.task
         if not isinstance(own, Chain):
             raise InputError("task", own, "a Chain, whose tokens have votes")
+        if not isinstance(self.C, Real):
+            raise InputError("C", self.C, "a number", "Folds cannot be scored, as votes are not the true labels.")
         found = read_votes(y, own.labels)
         check_length(found.offsets[1:], len(X), "y", "sequences with votes")
         start = DawidSkene(smoothing=self.smoothing)
