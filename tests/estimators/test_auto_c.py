@@ -315,5 +315,6 @@ def test_groups_stay_together_where_settings_are_compared():
 
 def test_no_settings_are_refused():
     X, y = alternating_clusters(20)
-    with raises("values"):
-        compare_settings(StructuralSVM(Multiclass()), X, y, "C", [])
+    for values in ([], 1.0, "auto"):
+        with raises("values"):
+            compare_settings(StructuralSVM(Multiclass()), X, y, "C", values)

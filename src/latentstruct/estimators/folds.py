@@ -293,9 +293,8 @@ def compare_settings(
     >>> found.value, found.gain[0] > 0.1
     (2, True)
     """
-    values = list(values)
-    if not values:
-        raise InputError("values", values, "at least one value")
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not (values := list(values)):
+        raise InputError("values", values, "a sequence of at least one value")
     for one in [estimator] if baseline is None else [estimator, baseline]:
         refuse_stored(one, X)
     check_examples(X, y, rows=True)
