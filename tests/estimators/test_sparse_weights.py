@@ -171,11 +171,12 @@ def test_compact_files_hold_the_weights_that_are_not_zero(tmp_path):
 @pytest.mark.parametrize(
     "wrong", [{"coef_places": [0, 0]}, {"coef_places": [5, 9]}, {"coef_size": [1]}, {"coef_size": None}]
 )
-def test_damaged_compact_files_are_refused(tmp_path, wrong):
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+def test_damaged_compact_files_are_refused(tmp_path, wrong, l1):
     from safetensors.numpy import load_file, save_file
 
     X, Y = draw(8)
-    CRF(Chain(), l1=0.3).fit(X, Y).save(tmp_path / "model", compact=True)
+    CRF(Chain(), l1=l1).fit(X, Y).save(tmp_path / "model", compact=True)
     path = next((tmp_path / "model").glob("weights-*"))
     found = load_file(path)
     found |= {name: np.array([] if value is None else value) for name, value in wrong.items()}

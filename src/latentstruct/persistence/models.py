@@ -213,20 +213,25 @@ def require_own(folder: Path) -> None:
 
 
 def _stored_weights(w: np.ndarray, compact: bool) -> dict[str, np.ndarray]:
-    """Return the arrays that weights are stored as: all of them, or those that are not zero in single precision."""
+    """Return the arrays that weights are stored as: all of them, or in single precision those that are not zero.
+
+    If most weights are not zero, all are stored, because the places would take more space than the zeros.
+    """
     if not compact:
         return {COEF: w}
     if np.abs(w).max(initial=0.0) > np.finfo(np.float32).max:
         raise InputError("compact", True, "False for weights beyond single precision")
-    rounded = w.astype(np.float32)
+    rounded, size = w.astype(np.float32), np.array([len(w)])
     places = np.flatnonzero(rounded)
-    return {COEF: rounded[places], PLACES: places, SIZE: np.array([len(w)])}
+    if 2 * len(places) > len(w):
+        return {COEF: rounded, SIZE: size}
+    return {COEF: rounded[places], PLACES: places.astype(np.int32 if len(w) < 2**31 else np.int64), SIZE: size}
 
 
 def _weights_of(vectors: dict[str, np.ndarray]) -> np.ndarray:
     """Return all weights, given the arrays that they are stored as."""
     if PLACES not in vectors:
-        return vectors[COEF]
+        return vectors[COEF].astype(np.float64, copy=False)
     weights = np.zeros(int(vectors[SIZE][0]))
     weights[vectors[PLACES]] = vectors[COEF]
     return weights
@@ -438,9 +443,12 @@ def _check_places(vectors: dict[str, np.ndarray]) -> None:
     """Raise ValueError unless the places of weights, if they are stored, are those of some weights."""
     if PLACES not in vectors and SIZE not in vectors:
         return
-    places, size = vectors[PLACES], vectors[SIZE]
-    valid = places.dtype == size.dtype == np.int64 and places.shape == vectors[COEF].shape and size.shape == (1,)
-    if not valid or not 0 <= size[0] < MOST_WEIGHTS or (np.diff(places, prepend=-1, append=size[0]) <= 0).any():
+    n, size = len(vectors[COEF]), vectors[SIZE]
+    places = vectors.get(PLACES, np.arange(n))
+    whole = [n] if PLACES not in vectors else size
+    valid = places.dtype in (np.int32, np.int64) and size.dtype == np.int64 and places.shape == (n,)
+    valid &= size.shape == (1,) and 0 <= size[0] < MOST_WEIGHTS and size[0] == whole[0]
+    if not valid or (np.diff(places, prepend=-1, append=size[0]) <= 0).any():
         raise ValueError("places of weights that do not ascend below their number")
 
 
@@ -459,7 +467,7 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
             path, Description(repr_short(error, 160)), "an undamaged file of weights", COPY_AGAIN
         ) from error
     shown = f"{weights.dtype} of shape {weights.shape}"
-    if weights.ndim == 1 and weights.dtype == (np.float32 if PLACES in vectors else np.float64):
+    if weights.ndim == 1 and weights.dtype == (np.float32 if SIZE in vectors else np.float64):
         wrong = np.flatnonzero(~np.isfinite(weights))
         if not len(wrong):
             return vectors
