@@ -10,7 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 from command import run
 from error_fields import raises
 from latentstruct import CRF, Chain, DictFeatures, FeaturePipeline, SemiMarkov, StructuralSVM, WindowFeatures, load
-from latentstruct.exceptions import FormatError
+from latentstruct.exceptions import ConvergenceWarning, FormatError
 from latentstruct.io import read_conll, read_coreference
 from latentstruct.metrics import chunk_f1_scorer, chunk_scores
 from latentstruct.viz.report import write_report
@@ -102,6 +102,45 @@ def test_weights_reach_the_model():
     tagger = FeaturePipeline(WindowFeatures(), CRF(Chain()))
     weighted = tagger.fit([*WORDS, ["Mara"]], [*TAGS, ["O"]], sample_weight=[1.0] * len(WORDS) + [0.0])
     assert weighted.predict([["Mara"]])[0].tolist() == ["B-PER"]
+
+
+def test_training_continues_with_further_words(tagger):
+    new = FeaturePipeline(WindowFeatures(window=1), CRF(Chain()))
+    further = [["Bergen", "is", "cold"]]
+    again = clone(new).fit(further, [["B-LOC", "O", "O"]], init=tagger)
+    known = list(tagger.features_.vocabulary_)
+    assert list(again.features_.vocabulary_)[: len(known)] == known
+    assert len(again.features_.vocabulary_) > len(known)
+    assert again.classes_.tolist() == tagger.classes_.tolist()
+    assert again.predict(further)[0].tolist() == ["B-LOC", "O", "O"]
+    short = clone(new).set_params(model__max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        cold = clone(short).fit(WORDS, TAGS).model_.objective_
+    assert clone(new).fit(WORDS, TAGS, init=tagger).model_.history_[0].objective < cold
+    with raises("init", expected="a FeaturePipeline"):
+        new.fit(WORDS, TAGS, init=tagger.model_)
+    with raises("init", expected="affixes=2"):
+        FeaturePipeline(WindowFeatures(window=2, affixes=2), CRF(Chain())).fit(WORDS, TAGS, init=tagger)
+    dicts = FeaturePipeline(DictFeatures(), CRF(Chain())).fit(as_dicts(WORDS), TAGS)
+    with raises("init", expected="can be extended"):
+        clone(dicts).fit(as_dicts(WORDS), TAGS, init=dicts)
+
+
+def test_mistaken_parts():
+    with raises("features", expected="WindowFeatures()"):
+        FeaturePipeline(CRF(Chain()), WindowFeatures()).fit(WORDS, TAGS)
+    with raises("features"):
+        FeaturePipeline(None, CRF(Chain())).fit(WORDS, TAGS)
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+def test_compact_files_are_smaller_and_predict_the_same(l1, tmp_path):
+    tagger = FeaturePipeline(WindowFeatures(window=1), CRF(Chain(), l1=l1)).fit(WORDS, TAGS)
+    tagger.save(tmp_path / "whole")
+    tagger.save(tmp_path / "small", compact=True)
+    sizes = [sum(file.stat().st_size for file in (tmp_path / name).iterdir()) for name in ("whole", "small")]
+    assert sizes[1] < sizes[0]
+    assert [row.tolist() for row in load(tmp_path / "small").predict(WORDS)] == TAGS
 
 
 def test_a_tagger_of_the_command_takes_words(tmp_path):

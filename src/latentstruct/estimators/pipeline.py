@@ -15,6 +15,7 @@ from latentstruct.exceptions import InputError
 Features = TypeVar("Features")
 
 
+@runtime_checkable
 class Extractor(Protocol):
     """Features that a pipeline computes."""
 
@@ -31,6 +32,14 @@ class SavedExtractor(Extractor, Protocol):
 
     def to_state(self) -> dict[str, Any]:
         """Return the features as JSON values."""
+
+
+@runtime_checkable
+class ExtensibleExtractor(Extractor, Protocol):
+    """Features that further examples can be added to."""
+
+    def extended(self, X: Any) -> "ExtensibleExtractor":
+        """Return features that also know those of X, after the own ones."""
 
 
 def _has(name: str) -> Callable[["FeaturePipeline"], bool]:
@@ -96,7 +105,7 @@ class FeaturePipeline(Parametrized):
         pipeline.features_, pipeline.model_ = features, model
         return pipeline
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, init: "FeaturePipeline | None" = None, **fit_params: Any) -> Self:
         """Learn features of X, and train the estimator on them.
 
         Parameters
@@ -105,6 +114,9 @@ class FeaturePipeline(Parametrized):
             The examples, as the features take them.
         y : sequence of length n
             The outputs, as the estimator takes them.
+        init : FeaturePipeline, optional
+            A trained pipeline with the same kind of features, such as `WindowFeatures`, to continue from: features of
+            X are added to its features, and its weights are the initial ones.
         **fit_params
             Further arguments of the estimator's `fit`, such as `sample_weight`.
 
@@ -112,10 +124,28 @@ class FeaturePipeline(Parametrized):
         -------
         self
         """
-        self.features_ = clone(self.features)
-        inputs = self.features_.fit_transform(X, y)
+        if not isinstance(self.features, Extractor):
+            raise InputError("features", self.features, "features such as WindowFeatures()")
+        if init is None:
+            self.features_ = clone(self.features)
+            inputs = self.features_.fit_transform(X, y)
+        else:
+            self.features_ = self._extended(init, X)
+            inputs, fit_params = self.features_.transform(X), {**fit_params, "init": init.model_}
         self.model_ = clone(self.model).fit(inputs, y, **fit_params)
         return self
+
+    def _extended(self, init: "FeaturePipeline", X: Any) -> Extractor:
+        """Return the features of a pipeline to continue from, with those of X."""
+        if not isinstance(init, FeaturePipeline):
+            raise InputError("init", init, "a FeaturePipeline, whose features are known")
+        check_is_fitted(init, "model_")
+        features = init.features_
+        if not isinstance(features, ExtensibleExtractor):
+            raise InputError("init", init, "a pipeline with features that can be extended, such as WindowFeatures")
+        if repr(clone(features)) != repr(self.features):
+            raise InputError("init", init, f"a pipeline with the features {self.features!r}")
+        return features.extended(X)
 
     @property
     def fitted(self) -> BaseStructuredEstimator:
@@ -150,14 +180,22 @@ class FeaturePipeline(Parametrized):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet")
         return self.model_.classes_
 
-    def save(self, path: str | Path) -> None:
-        """Write features and estimator to a folder of JSON and safetensors (see `latentstruct.load`)."""
+    def save(self, path: str | Path, compact: bool = False) -> None:
+        """Write features and estimator to a folder of JSON and safetensors (see `latentstruct.load`).
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        compact : bool, default=False
+            Whether to store only weights that are not zero, in single precision. Scores then change by rounding.
+        """
         from latentstruct.persistence.models import save_model
 
         model = self.fitted
         if not isinstance(self.features_, SavedExtractor):
             raise InputError("features", self.features_, "features of the library such as WindowFeatures, to be saved")
-        save_model(path, model, {"features": self.features_.to_state()})
+        save_model(path, model, {"features": self.features_.to_state()}, compact)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
