@@ -50,6 +50,7 @@ def test_votes_train_a_model_of_their_annotators(write, tmp_path):
         (("--annotators", "1,2", "--label-sets"), "--label-sets must be left out with --annotators"),
         (("--annotators", "1,2", "--folds", "3"), "--folds must be left out with --annotators"),
         (("--annotators", "1,2", "--columns", "3"), "--columns must be from 0 to 1"),
+        (("--annotators", "0,1,2,3"), "--annotators must be some columns"),
         (("--weight-column", "1"), "expected a weight of at least 0"),
         (("--labels", "O,B-PER"), "--labels must be with "),
         (("--entity-ratio", "0.2"), "--entity-ratio must be left out without --unknown"),
@@ -141,6 +142,9 @@ def test_training_continues_from_a_model_with_new_labels_and_words(write, tmp_pa
     names = [list(model.features_.vocabulary_) for model in models]
     assert names[1][: len(names[0])] == names[0]
     assert len(names[1]) > len(names[0])
+    chosen = ("--folds", "2", "--C", "auto", "--label-column", "1", "--json")
+    found = run("train", "chain", second, "--init", tmp_path / "first", *chosen, "-o", tmp_path / "chosen").stdout
+    assert set(json.loads(found)) >= {"out_of_fold", "chosen_C"}
     options = ("--init", tmp_path / "first", "-o", tmp_path / "third")
     assert "--window must be 2" in fail("train", "chain", second, "--window", "1", *options)
     assert "--columns" in fail("train", "chain", write("in IN O\n\nOslo NN B-LOC\n\n"), *options)

@@ -147,6 +147,14 @@ def test_a_tagger_reads_and_writes_conllu(file, tmp_path):
     )
 
 
+def test_a_tagger_of_columns_refuses_conllu(file, tmp_path):
+    (tmp_path / "columns.txt").write_text("the DET\ndog NOUN\n\n")
+    run("train", "chain", tmp_path / "columns.txt", "-o", tmp_path / "tagger", "--quiet")
+    message = fail("predict", tmp_path / "tagger", file)
+    assert "Train on CoNLL-U" in message
+    assert "must end in" not in message
+
+
 def test_any_column_is_a_label(file, tmp_path):
     options = ("--label-column", 7, "--columns", "1,3", "--quiet")
     run("train", "chain", file, "-o", tmp_path / "tagger", *options)

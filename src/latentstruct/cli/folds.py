@@ -87,7 +87,7 @@ class CrossValidation:
 
         rows = np.arange(self.n_examples) if rows is None else rows
         X, Y, further = self._part(rows)
-        given = FitInputs(X, Y, further.get("sample_weight"), checkpoint=checkpoint)
+        given = FitInputs(X, Y, further.get("sample_weight"), checkpoint=checkpoint, init=further.get("init"))
 
         def score(model: Any, test: Any) -> float:
             return self.kind.main_score(self.scores(model, rows[test]))
@@ -112,7 +112,7 @@ class CrossValidation:
         from latentstruct.estimators.folds import take
 
         further = {name: value for name, value in self.loaded.fit_params.items() if name != "coef_init"}
-        chosen = {name: take(value, rows) for name, value in further.items()}
+        chosen = {name: value if name == "init" else take(value, rows) for name, value in further.items()}
         return take(self.loaded.X, rows), take(self.loaded.Y, rows), chosen
 
     @property

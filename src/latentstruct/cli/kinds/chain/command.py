@@ -247,7 +247,10 @@ class ChainKind(KindSpec):
     ) -> Loaded:
         """Return sentences with the labels of several annotators."""
         used = options.chosen_columns() or list(range(sentences.n_columns))
-        if not sentences.n_columns or not set(used) <= set(range(sentences.n_columns)):
+        if not sentences.n_columns:
+            expected = "some columns, not all of them"
+            raise InputError("annotators", options.annotators, expected, "One has to contain the words.")
+        if not set(used) <= set(range(sentences.n_columns)):
             raise InputError("columns", options.columns, f"from 0 to {sentences.n_columns - 1}, without annotators")
         template = options.template()
         X = template.fit_transform(choose(sentences, used))

@@ -138,6 +138,8 @@ class ChainRecord(Record):
         """Read sentences as those of the training were read."""
         if self.conllu:
             return io.read_conllu(path)
+        if extension(path) == CONLLU:
+            raise FormatError(path, Description("CoNLL-U"), "columns as in training", "Train on CoNLL-U to label it.")
         # In a file without labels other columns move, unless the labels are in the last one.
         return io.read_conll(path, blank=self.blank if with_labels or self.label_is_last else None)
 
