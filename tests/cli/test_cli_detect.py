@@ -198,6 +198,7 @@ def test_models(options, estimator, loss, data, test_data, tmp_path):
 
 def test_segments_are_candidates(data, test_data, tmp_path):
     run(*train(data, tmp_path, "--candidates", "segments", "--max-iter", 3))
+    assert "--step must be left out" in fail(*train(data, tmp_path, "--candidates", "segments", "--step", 4))
     described = json.loads(run("info", tmp_path / "model", "--json").stdout)
     assert described["boxes"]["candidates"] == "segments"
     run("predict", tmp_path / "model", test_data[0], "-o", tmp_path / "found")
@@ -434,7 +435,7 @@ def test_bad_images_in_predictions(model, copied, tmp_path):
     assert len(predictions(tmp_path / "out")) == 15
 
 
-@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"detect", "motif"}))
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"coreference", "detect", "motif"}))
 def test_other_kinds_leave_nothing_out(name):
     with pytest.raises(InputError, match=f"left out for a {name} model") as caught:
         KINDS[name].check_flags({"skip_bad": True})

@@ -163,6 +163,8 @@ class DetectKind(KindSpec):
         from latentstruct.cli.kinds.detect.files import open_labeled
 
         image_files.require_vision()
+        if options.candidates == "segments":
+            options.refuse("step", "unless --candidates is grid")
         cache = choose_cache(options.cache, options.no_cache)
         features = box_features.BoxFeatures(
             step=options.step,
