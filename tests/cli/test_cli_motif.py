@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -458,6 +459,19 @@ def test_two_motifs_are_found_one_after_the_other(tmp_path):
     assert set(rows) == {"planted-1", "planted-2"}
     run("report", out, "-o", tmp_path / "report.html")
     assert "planted-2" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_very_wide_motif_has_finite_scores_and_readable_p_values(tmp_path):
+    data = tmp_path / "motif.fa"
+    data.write_text(run("example", "motif").stdout)
+    trained = run("train", "motif", data, "--width", 80, "-o", tmp_path / "model")
+    assert "divide by zero" not in trained.stderr
+    assert not re.search(r"e[+-]0\d\d", trained.stdout + trained.stderr)
+
+
+def test_only_models_of_motifs_are_scanned_with(tmp_path):
+    (tmp_path / "model").mkdir()
+    assert "motif model" in fail("scan", tmp_path / "model", tmp_path / "genome.fa")
 
 
 def test_the_width_is_chosen(tmp_path):

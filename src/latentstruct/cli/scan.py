@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from latentstruct.cli.common import STANDARD_STREAM, check_output
 from latentstruct.cli.declaring import argument, option, output_file_option, quiet_option
+from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def scan(options: ScanOptions) -> None:
     from latentstruct.tasks.motif.scanning import FoundHits, MatrixScanner
 
     path = options.motif / MEME_FILE if options.motif.is_dir() else options.motif
+    if not path.exists():
+        raise InputError("motif", str(options.motif), "the folder of a motif model, or a file in the MEME format")
     check_output(options.output, [path, *([] if options.data == STANDARD_STREAM else [options.data])])
     scanners = [MatrixScanner(motif, options.p_value, options.strands) for motif in read_meme(path)]
     found: list[list[FoundHits]] = [[] for _ in scanners]

@@ -259,4 +259,5 @@ class MotifGrower:
         total = smoothed.sum(axis=1)
         gain = (np.log(with_own / without) + np.log((total - weight[:, None]) / total)).sum(axis=1)
         # Only the best window's part of the ratio changes.
-        return -np.log1p(share * np.expm1(-np.maximum(gain, 0.0)))
+        left = (1.0 - share) + share * np.exp(-np.maximum(gain, 0.0))
+        return -np.log(np.maximum(left, np.finfo(np.float64).tiny))

@@ -477,7 +477,6 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
     """Return errors, counts and the area under the ROC curve of scores of positive and of negative sequences."""
     import numpy as np
 
-    from latentstruct.io.meme import show_significance
     from latentstruct.metrics.measures import roc_area
     from latentstruct.tasks.motif.significance import score_enrichment
 
@@ -489,7 +488,7 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
         "accuracy": 1.0 - error,
         "auc": roc_area(np.arange(n_positive + n_negative) < n_positive, np.concatenate(scores)),
         "p_value": (p_value := score_enrichment(*scores).p_value),
-        "p_value_text": show_significance(p_value),
+        "p_value_text": f"{p_value:.2g}",
         "true_positives": found,
         "false_negatives": n_positive - found,
         "false_positives": mistaken,

@@ -7,7 +7,7 @@ from latentstruct.cli.kinds.motif.calibration import ScoredSites
 from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit
 from latentstruct.cli.kinds.motif.search import MEME_FILE, SITES_FILE, significance_in_words
 from latentstruct.io.fasta import read_named_sites
-from latentstruct.io.meme import read_meme, show_significance
+from latentstruct.io.meme import read_meme
 from latentstruct.tasks.motif.significance import Enrichment
 from latentstruct.tasks.motif.sites import Site, strongest_words
 from latentstruct.viz.plots.features import can_write, shorten
@@ -43,7 +43,7 @@ def lead_blocks(model: Trained) -> list[Block]:
     blocks: list[Block] = []
     for number, motif in enumerate(read_meme(meme)):
         if number and motif.e_value is not None:
-            significance = f"E-value {show_significance(motif.e_value)}"
+            significance = f"E-value {motif.e_value:.2g}"
         blocks += logo_blocks(task, motif, WHOSE, significance)
         own = [site for name, site in found if name == motif.name]
         if own:

@@ -11,7 +11,6 @@ from latentstruct.cli.kinds.motif.files import MotifData, MotifParts
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io import MemeMotif, Sequences, write_meme
 from latentstruct.io.fasta import write_site_groups
-from latentstruct.io.meme import show_significance
 from latentstruct.metrics.measures import roc_area
 from latentstruct.progress.display import Progress
 from latentstruct.tasks.motif.significance import Enrichment, score_enrichment
@@ -83,7 +82,7 @@ def significance_in_words(tested: Enrichment | None, e_value: float | None) -> s
     """Return the significance of a motif in words."""
     if tested is None or e_value is None:
         return "not tested, as no sequences were held out"
-    values = f"p-value {show_significance(tested.p_value)}, E-value {show_significance(e_value)}"
+    values = f"p-value {tested.p_value:.2g}, E-value {e_value:.2g}"
     counts = (
         f"held out: {tested.positive_above} of {tested.n_positive} positive and {tested.negative_above} of "
         f"{tested.n_negative} negative sequences above the threshold"
