@@ -21,6 +21,7 @@ SUITES = (
     "growth",
     "paths",
     "chunking",
+    "sparse_chunking",
     "latent",
     "starts",
     "propagation",

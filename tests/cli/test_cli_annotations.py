@@ -117,3 +117,30 @@ def test_sentences_without_labels_are_left_out_with_a_message(write, tmp_path):
     weights = [np.sort(load(tmp_path / name).model.coef_) for name in ("more", "fewer")]
     # Features of the first sentence exist in one model only, and have no weights there.
     assert np.allclose(*(one[one != 0] for one in weights))
+
+
+def test_compact_models_are_small_and_predict_alike(write, tmp_path):
+    data = write("Ann B-PER\nLee I-PER\nleft O\n\nin O\nOslo B-LOC\n\n" * 4)
+    for name, options in (("whole", ()), ("small", ("--compact",))):
+        sparse = ("--l1", "0.5", "--seen-only", *TRAIN, *options)
+        run("train", "chain", data, *sparse, "--valid", data, "-o", tmp_path / name)
+    whole, small = (load(tmp_path / name).model_ for name in ("whole", "small"))
+    assert small.task_.n_inputs_ < whole.task_.n_inputs_
+    assert (small.coef_ != 0).sum() == (whole.coef_ != 0).sum()
+    predicted = [run("predict", tmp_path / name, data, "--confidence").stdout for name in ("whole", "small")]
+    assert predicted[0] == predicted[1]
+
+
+def test_training_continues_from_a_model_with_new_labels_and_words(write, tmp_path):
+    first = write("Ann B-PER\nLee I-PER\nleft O\n\n" * 4, "first.txt")
+    run("train", "chain", first, *TRAIN, "-o", tmp_path / "first")
+    second = write("in O\nOslo B-LOC\n\n" * 4, "second.txt")
+    run("train", "chain", second, "--init", tmp_path / "first", *TRAIN, "-o", tmp_path / "second")
+    models = [load(tmp_path / name) for name in ("first", "second")]
+    assert models[1].model_.task_.labels_.labels == ["B-PER", "I-PER", "O", "B-LOC"]
+    names = [list(model.features_.vocabulary_) for model in models]
+    assert names[1][: len(names[0])] == names[0]
+    assert len(names[1]) > len(names[0])
+    options = ("--init", tmp_path / "first", "-o", tmp_path / "third")
+    assert "--window must be 2" in fail("train", "chain", second, "--window", "1", *options)
+    assert "--columns" in fail("train", "chain", write("in IN O\n\nOslo NN B-LOC\n\n"), *options)

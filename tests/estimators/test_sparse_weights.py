@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from error_fields import raises
 from latentstruct import CRF, OWLQN, Chain, ElasticNet, HiddenCRF, Multiclass, StructuredEstimator, load
 from latentstruct.core.protocols import Query, Temperature
+from latentstruct.exceptions import FormatError
 
 
 def draw(seed, lengths=(3, 0, 4, 2, 5), n_inputs=12, unknown=0.0, dense=False):
@@ -151,3 +152,50 @@ def test_refusals():
         CRF(Chain(), solver=OWLQN()).fit(X, Y)
     with raises("solver"):
         CRF(Chain(), l1=1.0, solver="lbfgs").fit(X, Y)
+
+
+def test_compact_files_hold_the_weights_that_are_not_zero(tmp_path):
+    X, Y = draw(8, n_inputs=200)
+    model = CRF(Chain(), l1=0.3).fit(X, Y)
+    model.save(tmp_path / "whole")
+    model.save(tmp_path / "small", compact=True)
+    again = load(tmp_path / "small")
+    assert np.array_equal(again.coef_, model.coef_.astype(np.float32))
+    sizes = [next((tmp_path / name).glob("weights-*")).stat().st_size for name in ("whole", "small")]
+    assert sizes[1] < sizes[0]
+    again.coef_ = 1e300 * model.coef_
+    with raises("compact"):
+        again.save(tmp_path / "large", compact=True)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"coef_places": [0, 0]}, {"coef_places": [5, 9]}, {"coef_size": [1]}, {"coef_size": None}]
+)
+def test_damaged_compact_files_are_refused(tmp_path, wrong):
+    from safetensors.numpy import load_file, save_file
+
+    X, Y = draw(8)
+    CRF(Chain(), l1=0.3).fit(X, Y).save(tmp_path / "model", compact=True)
+    path = next((tmp_path / "model").glob("weights-*"))
+    found = load_file(path)
+    found |= {name: np.array([] if value is None else value) for name, value in wrong.items()}
+    save_file(found, path)
+    with raises(error=FormatError):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("seen_only", [False, True])
+def test_dropping_weights_keeps_the_certificate(seen_only):
+    X, Y = draw(9)
+    model = CRF(Chain(), C=1.0, tol=1e-5, seen_only=seen_only).fit(X, Y)
+    small = model.drop_weights(X, Y, max_increase=0.02)
+    assert np.count_nonzero(small.coef_) < np.count_nonzero(model.coef_)
+    kept = small.coef_ != 0
+    assert np.array_equal(small.coef_[kept], model.coef_[kept])
+    assert np.abs(model.coef_[~kept]).max() <= np.abs(model.coef_[kept]).min()
+    assert small.objective_ <= 1.02 * model.objective_ + 1e-9
+    assert small.objective_ == pytest.approx(0.5 * small.coef_ @ small.coef_ - small.log_probability(X, Y).sum())
+    assert small.lower_bound_ == model.lower_bound_
+    assert np.array_equal(model.drop_weights(X, Y, max_increase=0.0).coef_, model.coef_)
+    with raises("X"):
+        model.drop_weights([x[:, :3] for x in X], Y)

@@ -328,6 +328,10 @@ class KindSpec(ABC):
         """Return what is saved beside the trained model."""
         return model.record
 
+    def compacted(self, model: Trained) -> Trained:
+        """Return the model to store if it is to be small, without features that have no weights; by default itself."""
+        return model
+
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         """Write further files when the model is saved; return what to report of them."""
         return {}

@@ -124,8 +124,10 @@ class Training:
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
         self.model = replace(self.model, record=record)
         earlier = files_beside(self.options.output)
+        written = self.kind.compacted(self.model) if self.options.compact else self.model
+        extra = {"kind": self.kind.name, **asdict(written.record)}
         try:
-            models.save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
+            models.save_model(self.options.output, written.estimator, extra, self.options.compact)
         except InputError:
             say("training is finished, but its model was not saved; with --checkpoint FILE no training is lost")
             raise

@@ -113,12 +113,7 @@ class WindowFeatures(NamedFeatures):
     }
 
     def __init__(
-        self,
-        window: int = 2,
-        affixes: int = 3,
-        shape: bool = True,
-        bigrams: bool = True,
-        min_count: int = 1,
+        self, window: int = 2, affixes: int = 3, shape: bool = True, bigrams: bool = True, min_count: int = 1
     ) -> None:
         self.window = window
         self.affixes = affixes
@@ -143,6 +138,27 @@ class WindowFeatures(NamedFeatures):
             The template itself.
         """
         return self.fit_blocks([sentences])
+
+    def extended(self, sentences: Sentences) -> "WindowFeatures":
+        """Return features that also know those of further sentences, after the own ones.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences of tokens
+            The sentences, with the same columns.
+
+        Returns
+        -------
+        WindowFeatures
+            New features; the first columns of what they return are those of the old ones.
+        """
+        check_is_fitted(self, "vocabulary_")
+        more = WindowFeatures(*self._parameters()).fit(sentences)
+        if more.n_columns_ != self.n_columns_:
+            got = Description(f"{more.n_columns_} columns")
+            raise InputError("sentences", got, f"tokens with {self.n_columns_} columns, as the first ones")
+        more.vocabulary_ = {name: k for k, name in enumerate(dict.fromkeys([*self.vocabulary_, *more.vocabulary_]))}
+        return more
 
     def transform(self, sentences: Sentences) -> "list[sparse.csr_array]":
         """Return the features of each sentence; features that `fit` did not see are ignored.

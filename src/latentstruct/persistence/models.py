@@ -57,6 +57,8 @@ MOST_ITERATIONS = 2000
 """Number of iterations above which a history is thinned out to keep the file small."""
 COEF, PART = "coef", "part."
 """Name of the weights in their file, and prefix of the names of further arrays: see `_saved_parts` of estimators."""
+PLACES, SIZE, MOST_WEIGHTS = "coef_places", "coef_size", 2**36
+"""Names of the places of weights that are not zero and of the number of all, in compact files; and a limit of it."""
 MOST_LETTERS = 2**26
 """Maximum characters of an array of texts, where each takes as much memory as the longest."""
 NOT_KEPT = ("executor", "n_jobs")
@@ -210,7 +212,27 @@ def require_own(folder: Path) -> None:
         raise InputError("path", Description(f"{folder} with another {SETTINGS}, which would be lost"), OWN_FOLDER)
 
 
-def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
+def _stored_weights(w: np.ndarray, compact: bool) -> dict[str, np.ndarray]:
+    """Return the arrays that weights are stored as: all of them, or those that are not zero in single precision."""
+    if not compact:
+        return {COEF: w}
+    if np.abs(w).max(initial=0.0) > np.finfo(np.float32).max:
+        raise InputError("compact", True, "False for weights beyond single precision")
+    rounded = w.astype(np.float32)
+    places = np.flatnonzero(rounded)
+    return {COEF: rounded[places], PLACES: places, SIZE: np.array([len(w)])}
+
+
+def _weights_of(vectors: dict[str, np.ndarray]) -> np.ndarray:
+    """Return all weights, given the arrays that they are stored as."""
+    if PLACES not in vectors:
+        return vectors[COEF]
+    weights = np.zeros(int(vectors[SIZE][0]))
+    weights[vectors[PLACES]] = vectors[COEF]
+    return weights
+
+
+def save_model(path: str | Path, estimator: Any, extra: Any = None, compact: bool = False) -> None:
     """Write a trained estimator to the folder `path`.
 
     Parameters
@@ -221,6 +243,8 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         A fitted estimator. A custom task is named, not stored: pass it to `load` again.
     extra : JSON-able, optional
         Stored with the model, for instance the state of a feature extractor.
+    compact : bool, default=False
+        Whether only weights that are not zero are stored, in single precision.
     """
     from latentstruct import __version__
 
@@ -230,7 +254,10 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         raise InputError("estimator", estimator, f"an estimator of the library ({', '.join(ESTIMATORS)}), to be saved")
     params = estimator.get_params(deep=False)
     arrays, values = estimator._saved_parts()
-    vectors = {COEF: estimator.coef_, **{PART + name: np.ascontiguousarray(part) for name, part in arrays.items()}}
+    vectors = {
+        **_stored_weights(estimator.coef_, compact),
+        **{PART + name: np.ascontiguousarray(part) for name, part in arrays.items()},
+    }
     task = params.pop("task")
     own = in_library(task)
     weights = save(vectors)
@@ -407,20 +434,32 @@ def read_files(path: str | Path) -> ModelFiles:
                     raise
 
 
+def _check_places(vectors: dict[str, np.ndarray]) -> None:
+    """Raise ValueError unless the places of weights, if they are stored, are those of some weights."""
+    if PLACES not in vectors and SIZE not in vectors:
+        return
+    places, size = vectors[PLACES], vectors[SIZE]
+    valid = places.dtype == size.dtype == np.int64 and places.shape == vectors[COEF].shape and size.shape == (1,)
+    if not valid or not 0 <= size[0] < MOST_WEIGHTS or (np.diff(places, prepend=-1, append=size[0]) <= 0).any():
+        raise ValueError("places of weights that do not ascend below their number")
+
+
 def _read_weights(path: Path) -> dict[str, np.ndarray]:
     """Return the weights of a model and the parts that it has."""
     try:
         _check_regular(path)
         found = load_file(path)
         weights = found[COEF]
-        vectors = {COEF: weights, **{name: array for name, array in found.items() if name.startswith(PART)}}
+        known = {COEF, PLACES, SIZE}
+        vectors = {name: array for name, array in found.items() if name in known or name.startswith(PART)}
+        _check_places(vectors)
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # NumPy lacks some of the types that such a file can have.
         raise FormatError(
             path, Description(repr_short(error, 160)), "an undamaged file of weights", COPY_AGAIN
         ) from error
     shown = f"{weights.dtype} of shape {weights.shape}"
-    if weights.ndim == 1 and weights.dtype == np.float64:
+    if weights.ndim == 1 and weights.dtype == (np.float32 if PLACES in vectors else np.float64):
         wrong = np.flatnonzero(~np.isfinite(weights))
         if not len(wrong):
             return vectors
@@ -552,7 +591,7 @@ def load(path: str | Path, task: BaseTask | None = None) -> Any:
 def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     """Return the estimator that was saved (see `load`)."""
     folder, file, vectors = files.folder, files.settings, files.vectors
-    weights = vectors[COEF]
+    weights = _weights_of(vectors)
     if task is None and file.params.get("task") is None:
         expected = f"the task {repr_short(file.task)} of {folder}, which is not part of the library"
         raise InputError("task", None, expected)

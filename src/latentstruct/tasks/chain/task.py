@@ -22,7 +22,7 @@ from latentstruct.core.unknown import SKIPPED, UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse, copied
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Plane, Slopes, empty_atoms
-from latentstruct.tasks.base import check_examples
+from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
     BY_TOKEN,
@@ -124,6 +124,7 @@ class Chain(ItemLabels[ChainBatch]):
         refit_parameters=("costs", "start", "end", "bias", "rules"),
     )
     constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
+    _earlier_labels: Sequence[Hashable] = ()
 
     def __init__(
         self,
@@ -167,10 +168,40 @@ class Chain(ItemLabels[ChainBatch]):
         known = [label for label in labels.labels if not is_unknown(label)]
         if not known:
             raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known label")
-        if latent or self.labels is not None:
+        if self._earlier_labels and self.labels is None:
+            labels = LabelSet([*self._earlier_labels, *(one for one in known if one not in set(self._earlier_labels))])
+        elif latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
         self._set(labels, n_inputs, latent)
+
+    def follow(self, earlier: BaseTask) -> None:
+        """Keep the labels of an earlier chain, before new ones, unless labels are declared."""
+        assert isinstance(earlier, Chain)
+        self._earlier_labels = earlier.labels_.labels
+
+    def weights_from(self, earlier: BaseTask, w: Vector) -> Vector:
+        """Return the weights of an earlier chain with zeros for new labels and inputs, which are further columns."""
+        assert isinstance(earlier, Chain)
+        if earlier.n_inputs_ > self.n_inputs_:
+            got = Description(f"{self.n_inputs_} columns")
+            raise InputError("X", got, f"at least the {earlier.n_inputs_} columns of `init`, and new ones after them")
+        if any(label not in self.labels_.index for label in earlier.labels_.labels):
+            raise InputError("labels", self.labels, "with all labels of `init`")
+        places, n = self.labels_.encode(earlier.labels_.labels), len(self.labels_)
+        found, n_before = np.zeros(self.n_features), len(places)
+        inputs = found[: self.transitions_at_].reshape(-1, n)
+        inputs[: earlier.n_inputs_, places] = w[: earlier.transitions_at_].reshape(-1, n_before)
+        table = found[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
+        table[np.ix_(places, places)] = earlier._transition_weights(w)
+        for at, before in zip(self._blocks[1:], earlier._blocks[1:], strict=True):
+            if at >= 0 and before >= 0:
+                found[at + places] = w[before : before + n_before]
+        return found
+
+    def _transition_weights(self, w: Vector) -> Table:
+        n = len(self.labels_)
+        return np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
 
     def training_examples(self, X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Return sequences without skipped tokens; several ones with unknown labels where tokens have weights."""
@@ -318,8 +349,7 @@ class Chain(ItemLabels[ChainBatch]):
         return split(self.labels_.decode(states), batch.offsets)
 
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
-        n = len(self.labels_)
-        found = np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
+        found = self._transition_weights(w)
         return found if self._allowed is None else found + self._allowed[0]
 
     def _input_weights(self, w: Vector) -> NDArray[np.float64]:

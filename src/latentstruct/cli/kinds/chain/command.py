@@ -3,7 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from latentstruct import io, metrics, tasks
@@ -43,8 +45,9 @@ from latentstruct.cli.kinds.chain.files import (
 from latentstruct.cli.lazy import ratios, windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
+from latentstruct.core.lazy import np
 from latentstruct.core.unknown import SKIPPED, UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
 
 CONFUSIONS_SHOWN = 10
@@ -76,6 +79,9 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
     labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
+    init: Path | None = option(
+        None, "Model to continue training from, with new labels and features.", "--init", metavar="MODEL", shown="none"
+    )
     seen_only: bool = option(
         False, "Only pairs of a feature and a label that occur together have weights: faster, and takes less memory."
     )
@@ -98,7 +104,7 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
         if self.annotators is not None:
             for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
                 self.refuse(name, "with `annotators`")
-            for name in ("folds", "checkpoint", "early_stopping", "executor", "model"):
+            for name in ("init", "folds", "checkpoint", "early_stopping", "executor", "model"):
                 self.refuse(name, "with `annotators`")
             if self.chooses_C:
                 raise InputError("C", self.C, "a number with `annotators`")
@@ -188,12 +194,15 @@ class ChainKind(KindSpec):
         Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
         check_marks(counts, unknown, options.data)
         check_sets(options.label_sets, has_sets(Y), options.data)
-        X, labels = template.fit_transform(choose(sentences, used)), single_labels(Y) - {unknown, options.skipped}
+        earlier = None if options.init is None else load_earlier(options, used)
+        tokens, labels = choose(sentences, used), single_labels(Y) - {unknown, options.skipped}
+        template = template.fit(tokens) if earlier is None else earlier.features.extended(tokens)
+        X = template.transform(tokens)
         # Words are stored only for a report, as training needs the memory.
         shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         latent = (unknown is not None or options.label_sets) and not options.labeled_only
         origins: Sequence[int] | None = None
-        fit_params: dict[str, Any] = {}
+        fit_params: dict[str, Any] = {} if earlier is None else {"init": earlier.estimator}
         if unknown is not None:
             Y = marked(Y, unknown)
         if options.skipped is not None:
@@ -211,7 +220,7 @@ class ChainKind(KindSpec):
         if weight_at is not None:
             latent, weights = True, weights_of(every, weight_at, options.data)
             fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
-        labels = frozenset(options.check_declared(labels))
+        labels = frozenset(options.check_declared(labels)) | (earlier.labels if earlier else frozenset())
         check_ratio(options.entity_ratio, labels)
         check_rules(options.rules, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
@@ -263,6 +272,19 @@ class ChainKind(KindSpec):
         estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver, **sparse)
         return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
 
+    def compacted(self, model: Trained) -> Trained:
+        estimator, task = copy(model.estimator), copy(model.estimator.task_)
+        inputs = estimator.coef_[: task.transitions_at_].reshape(-1, len(task.labels_))
+        # Weights that single precision rounds to zero are not stored either.
+        used = inputs.astype("float32").any(axis=1)
+        used[0] |= not used.any()
+        estimator.coef_ = np.concatenate([inputs[used].ravel(), estimator.coef_[task.transitions_at_ :]])
+        task.restore({**task.state(), "n_inputs": int(used.sum())})
+        estimator.task_ = task
+        state = model.record.features
+        names = [name for name, kept in zip(state["names"], used.tolist(), strict=True) if kept]
+        return replace(model, estimator=estimator, record=replace(model.record, features={**state, "names": names}))
+
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         if "n_annotators" not in loaded.sizes:
             return {}
@@ -276,6 +298,7 @@ class ChainKind(KindSpec):
         return shown
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
+        options.refuse("init", "if `data` is prepared")
         options.refuse("seen_only", "if `data` is prepared")
         loaded = super().load_prepared(options, progress)
         loaded.features = windows.WindowFeatures.from_state(loaded.record.features)
@@ -396,6 +419,26 @@ class ChainKind(KindSpec):
             "transitions": strongest_transitions(model.estimator, top),
             "weights": strongest_weights(model.estimator, names.__getitem__, top),
         }
+
+
+def load_earlier(options: ChainOptions, used: Sequence[int]) -> Trained:
+    """Return the model to continue from; raise unless it is one of chains with the same features."""
+    from latentstruct.cli.registry import load_trained
+
+    assert options.init is not None
+    kind, model = load_trained(options.init)
+    if not isinstance(kind, ChainKind):
+        raise InputError("init", str(options.init), "a chain model")
+    if len(used) != len(model.record.columns):
+        got = Description(f"{len(used)} columns")
+        raise InputError("columns", got, f"{len(model.record.columns)} columns, as in {options.init}")
+    for name, value in model.features.get_params().items():
+        if getattr(options, name) != value:
+            # Other values would be other features, none of which the model knows.
+            default = next(one.default for one in fields(options) if one.name == name)
+            if getattr(options, name) != default:
+                raise InputError(name, getattr(options, name), f"{value!r} as in {options.init}, or left out")
+    return model
 
 
 def with_columns(sentences: Iterable[Any], *columns: Sequence[Sequence[Any]]) -> list[Any]:
