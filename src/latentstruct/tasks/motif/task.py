@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from latentstruct._native import motif as kernels
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
+from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths
 from latentstruct.core.validation import check_length, check_parameters, integer
@@ -377,8 +378,7 @@ class Motif(BaseTask[MotifBatch]):
                 starts[i], strands[i] = self._checked_window(batch.layout, i, latent)
             elif latent is not None:
                 raise InputError(f"latents[{i}]", latent, "None for a negative sequence")
-        slopes = self._window_slopes(batch, starts, strands, positive.astype(np.float64))
-        return Planes(*slopes, np.zeros(len(positive)), np.zeros(len(positive)), self.n_features)
+        return latent_planes(self, self._window_slopes(batch, starts, strands, positive.astype(np.float64)))
 
     def _checked_window(self, layout: Layout, i: int, latent: Any) -> tuple[int, int]:
         """Return flat start and strand of a window."""
