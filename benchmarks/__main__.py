@@ -9,7 +9,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Line
-from benchmarks.page import PAGE, keep_results
+from benchmarks.page import PAGE, keep_results, write_table
 from latentstruct.exceptions import InputError
 
 SUITES = (
@@ -21,6 +21,7 @@ SUITES = (
     "growth",
     "paths",
     "chunking",
+    "sparse_chunking",
     "latent",
     "starts",
     "propagation",
@@ -28,8 +29,10 @@ SUITES = (
     "measures",
     "alignment",
     "parsing",
+    "motif_scan",
     "own_tasks",
     "programs",
+    "wide_graphs",
     "startup",
     "serving",
     "cold",
@@ -50,13 +53,15 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="leave out the largest problems")
     parser.add_argument("--write", action="store_true", help="write the counts of the suite counts down again")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/speed.rst from all results so far")
     arguments = parser.parse_args()
     if arguments.write:
         importlib.import_module("benchmarks.counts").write()
     console = Console()
     table = Table("work", "ours (CPU s)", "peer (CPU s)", "ratio", "at most", "reached", title="ours / peer, one run")
     results: dict[str, list[Line]] = {}
-    for name in arguments.suites or SUITES:
+    # With --docs alone, only the table is written.
+    for name in arguments.suites or (() if arguments.docs else SUITES):
         suite = importlib.import_module(f"benchmarks.{name}")
         try:
             # CPU time is compared, so idle waiting of BLAS threads must not count; decoding is wall clock.
@@ -80,7 +85,9 @@ def main() -> None:
             console.print(f"{line.what}: {line.ratio:.3f} (at most {limit}) {line.reached}")
     console.print(table)
     folder = Path("results")
-    keep_results(folder, results)
+    kept = keep_results(folder, results)
+    if arguments.docs:
+        write_table(kept, Path("docs/speed.csv"))
     console.print(f"all results so far, with the machine described: {folder / PAGE}")
 
 

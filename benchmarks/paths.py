@@ -7,8 +7,18 @@ from sklearn.datasets import load_digits
 
 from benchmarks.common import Line, cpu
 from benchmarks.letters import split
-from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures, regularization_path
-from latentstruct.datasets import load_conll2000, load_ocr_letters
+from latentstruct import (
+    Chain,
+    LatentSSVM,
+    Motif,
+    Multiclass,
+    PairwiseRanking,
+    StructuralSVM,
+    WindowFeatures,
+    regularization_path,
+)
+from latentstruct.core.parameters import clone
+from latentstruct.datasets import load_conll2000, load_letor_mq2008, load_ocr_letters, load_uci_promoters
 
 C_MIN, C_MAX, TOL = 1e-3, 1e2, 1e-3
 # C of the fits that the path is compared with, and number of random C at which its bounds are checked.
@@ -35,11 +45,28 @@ def compare(what: str, task: Any, X: Any, Y: Any) -> Line:
     return Line(f"{what}: path of C", ours, seconds[float(hardest)], f"one fit, C = {hardest:g}", AT_MOST, reached)
 
 
+def compare_latent(what: str, estimator: Any, X: Any, Y: Any) -> Line:
+    """Compare the CPU time of a path with latent variables, which has no certificate, with that of the longest fit."""
+    estimator.set_params(n_jobs=1)
+    ours, path = cpu(lambda: regularization_path(estimator, X, Y, Cs=CS))
+    seconds, above = {}, []
+    for C in map(float, CS):
+        seconds[C], fitted = cpu(lambda C=C: clone(estimator).set_params(C=C).fit(X, Y))
+        above.append(path.model(C).objective_ / fitted.objective_ - 1.0)
+    hardest = max(seconds, key=lambda C: seconds[C])
+    reached = f"{len(path)} values of C; objectives at most {max(above):+.1e} and at least {min(above):+.1e} above fits"
+    return Line(f"{what}: path of C, latent", ours, seconds[hardest], f"one fit, C = {hardest:g}", None, reached)
+
+
 def run(quick: bool = False) -> list[Line]:
     X, y = load_digits(return_X_y=True)
     lines = [compare("digits", Multiclass(), X / 16.0, y)]
+    queries = load_letor_mq2008(1, "train")
+    lines.append(compare("MQ2008", PairwiseRanking(), queries.X, queries.Y))
     if quick:
         return lines
+    promoters = load_uci_promoters()
+    lines.append(compare_latent("uci_promoters", LatentSSVM(Motif(12)), promoters.X, promoters.Y))
     letters = load_ocr_letters()
     lines.append(compare("letters, 704 words", Chain(), *split(letters, letters.folds == 1)))
     text = load_conll2000(subset="train")

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.common import Line
 from benchmarks.letters import split
 from latentstruct import CRF, Chain, HiddenCRF, LatentSSVM, Motif, StructuralSVM, WindowFeatures
-from latentstruct._native.elementary import exp
+from latentstruct._native.vectors import exponentiate
 from latentstruct.core.oracles import TaskOracle
 from latentstruct.datasets import load_conll2000, load_ocr_letters, load_yeast_ars
 from latentstruct.parallel.threads import thread_map
@@ -72,7 +72,7 @@ def compare(what: str, fit: Callable[[int], Any], repeats: int) -> list[Line]:
 def compute(size: int) -> None:
     """Take about a nanosecond per number."""
     values = np.linspace(-1.0, 1.0, size)
-    exp(values, values)
+    exponentiate(values)
 
 
 def bare(repeats: int) -> list[Line]:

@@ -16,6 +16,16 @@ from latentstruct.io.fasta import read_labeled_fasta, read_sites
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
 LABEL_SETS = b"Ann B-PER|B-ORG\nLee I-PER\n\nBay B-LOC:0.7|B-PER:3e-1\nleft ?\n"
+CONLLU = (
+    b"# sent_id = 1\n1-2\tal\t_\t_\t_\t_\t_\t_\t_\t_\n1\ta\ta\tADP\t_\t_\t0\troot\t_\t_\n"
+    b"2\tel\tel\tDET\t_\t_\t1\tdet\t_\tA=b\n2.1\tx\t_\t_\t_\t_\t_\t_\t1:dep\t_\n\n"
+)
+SPANS = (
+    b'{"tokens": ["Anna", "left"], "spans": [[0, 1, "PER"]]}\n'
+    b'{"text": "Anna left", "label": [[0, 4, "PER"]], "id": 3}\n'
+    b'{"text": "a b", "tokens": [{"start": 0, "end": 1}, {"start": 2, "end": 3}], "spans": [{"start": 2, "end": 3}]}\n'
+    b'{"text": "a b", "entities": [{"start_offset": 0, "end_offset": 3, "label": "X"}], "meta": {"a": [1]}}\n'
+)
 FASTA = b">one label=1 a site\nACGTACGTNN\nacgt\n>two label=-1\nTTTTGGGG\n\n>three label=+1\nCCCC\n"
 PIR = b">P1;1abc\nstructure:1abc\nAC-DE.FG*\n>P1;2xyz\nremark\nACHDEkFG*\n"
 GAPPED = b">a\nACDE-FG\n>b\nAC-EKFG\n>c\nMKV\n>d\nMK.\n"
@@ -105,6 +115,20 @@ def read_label_sets(path: Path) -> Any:
     return record.labels_of(sentences, str(path))
 
 
+def read_and_write_conllu(path: Path) -> Any:
+    """Read words, and write them with other labels."""
+    sentences = formats.read_conllu(path)
+    formats.write_conllu(path.with_name("out.conllu"), sentences, 3, sentences.column(3))
+    return formats.read_conllu(path.with_name("out.conllu"))
+
+
+def read_and_write_spans(path: Path) -> Any:
+    """Read spans, and write them again."""
+    texts = formats.read_spans(path)
+    formats.write_spans(path.with_name("out.jsonl"), texts, [one.spans or [] for one in texts])
+    return formats.read_spans(path.with_name("out.jsonl"))
+
+
 def read_standoff(path: Path) -> Any:
     """Read annotations of a text that is whole."""
     path.with_suffix(".txt").write_text("the dog ran\nIt barked .\n")
@@ -134,6 +158,10 @@ def _packed(*files: bytes) -> list[bytes]:
 READERS = (
     Reader("conll", lambda: [CONLL, TABBED], through_file("a.txt", formats.read_conll), (b"-DOCSTART-", b"\n\n")),
     Reader("conll.gz", lambda: _packed(CONLL, TABBED), through_file("a.txt.gz", formats.read_conll)),
+    Reader("conllu", lambda: [CONLLU], through_file("a.conllu", read_and_write_conllu), (b"1-2\t", b"1.1\t", b"\n#")),
+    Reader(
+        "spans", lambda: [SPANS], through_file("a.jsonl", read_and_write_spans), (b'"text"', b'"label"', b"null", b"99")
+    ),
     Reader("label_sets", lambda: [LABEL_SETS], through_file("a.txt", read_label_sets), (b"|", b":", b":nan", b"|?")),
     Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
     Reader("sites", lambda: [SITES], through_file("a.bed", read_sites), (b"\t+\t",)),

@@ -304,15 +304,6 @@ LATENTSTRUCT_CLONES double weigh(Linear, const double *ends, Index n, double hig
 
 LATENTSTRUCT_CLONES double highest(const double *scores, Index n) { return largest(scores, n); }
 
-LATENTSTRUCT_CLONES double dot(const double *__restrict a, const double *__restrict b, Index n) {
-  double lanes[WIDTH] = {};
-  Index k = 0;
-  for (; k + WIDTH <= n; k += WIDTH)
-    for (Index j = 0; j < WIDTH; ++j) lanes[j] += a[k + j] * b[k + j];
-  for (Index j = 0; k < n; ++k, ++j) lanes[j] += a[k] * b[k];
-  return sum_of(lanes, WIDTH);
-}
-
 // ---- one pair ----
 
 // Alignments of one pair at a time, with memory for the largest of some.
@@ -689,13 +680,5 @@ void pool_matches(Pairs pairs, Scoring scoring, Indices chosen, Values out) {
 
 } // namespace
 
-NB_MODULE(alignment, m) {
-  bind(m, "best_scores", best_scores);
-  bind(m, "best_paths", best_paths);
-  bind(m, "count_hits", count_hits);
-  bind(m, "path_atoms", path_atoms);
-  bind(m, "pool_together", pool_together);
-  bind(m, "pool_apart", pool_apart);
-  bind(m, "pool_given", pool_given);
-  bind(m, "pool_matches", pool_matches);
-}
+LATENTSTRUCT_MODULE(alignment, best_scores, best_paths, count_hits, path_atoms, pool_together, pool_apart, pool_given,
+                    pool_matches)

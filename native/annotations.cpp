@@ -180,7 +180,4 @@ void pool_annotations(GoldTrees trees, Indices rows, Index k, Layout layout, Vec
 
 } // namespace
 
-NB_MODULE(annotations, m) {
-  bind(m, "best_annotations", best_annotations);
-  bind(m, "pool_annotations", pool_annotations);
-}
+LATENTSTRUCT_MODULE(annotations, best_annotations, pool_annotations)

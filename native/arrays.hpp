@@ -49,6 +49,8 @@ template <typename T, int N> using In = Array<const T, N>;
 template <typename T, int N> using Out = Array<T, N>;
 using Indices = In<Index, 1>;
 using Vector = In<double, 1>;
+using Square = In<double, 2>;
+using Flags = In<bool, 1>;
 using Numbers = Out<Index, 1>;
 using Values = Out<double, 1>;
 
@@ -145,6 +147,19 @@ template <typename R, typename... A> void bind(nb::module_ &m, const char *name,
     return kernel(arguments...);
   });
 }
+
+// Bind kernels and constants by a list of their names.
+template <typename... T> void bind_all(nb::module_ &m, const char *names, const T &...items) {
+  const auto add = [&](const auto &item) {
+    const std::string name(names, std::strcspn(names, ","));
+    if constexpr (requires { bind(m, name.c_str(), item); }) bind(m, name.c_str(), item);
+    else m.attr(name.c_str()) = static_cast<Index>(item);
+    names += name.size() + std::strspn(names + name.size(), ", ");
+  };
+  (add(items), ...);
+}
+#define LATENTSTRUCT_MODULE(module, ...) \
+  NB_MODULE(module, m) { bind_all(m, #__VA_ARGS__, __VA_ARGS__); }
 
 } // namespace latentstruct
 

@@ -97,9 +97,4 @@ static void best_classes(In<double, 2> scores, In<double, 2> extra, Indices line
   }
 }
 
-NB_MODULE(candidates, m) {
-  bind(m, "best_classes", best_classes);
-  bind(m, "best_candidates", best_candidates);
-  bind(m, "pool_candidates", pool_candidates);
-  bind(m, "pool_renyi", pool_renyi);
-}
+LATENTSTRUCT_MODULE(candidates, best_classes, best_candidates, pool_candidates, pool_renyi)

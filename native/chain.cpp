@@ -1,30 +1,17 @@
-// Dynamic programming on chains: best labelings, pooled labelings with marginals, and their features as atoms.
+// Dynamic programming on chains: the best labelings, and their features as atoms.
 //
 // Scores are flat, (N, S) for all tokens of all sequences; sequence k has the rows offsets[k] … offsets[k+1]. All
 // unary terms (inputs, bias, start, end, loss) are already in the scores. u_t(y) is a unary score, A the (S, S)
 // transition scores, ε a temperature. A score of -inf forbids a label; at least one label of each token is allowed.
 // Offsets and labels were checked when the batch was prepared.
 #include "atoms.hpp"
-#include "chain_pooling.hpp"
-#include "sequences.hpp"
+#include "chain.hpp"
+#include "padded_rows.hpp"
 #include "sparse_rows.hpp"
 
 using namespace latentstruct;
 
 namespace {
-using Square = In<double, 2>;
-
-constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
-
-// Where the weights of labels begin, see the Python class of this name; -1: there is no such block.
-struct Blocks {
-  Index transitions, bias, start, end;
-
-  static Blocks read(const Fields &fields) {
-    return {fields.number<Index>("transitions"), fields.number<Index>("bias"), fields.number<Index>("start"),
-            fields.number<Index>("end")};
-  }
-};
 
 // Terms added to products of inputs and weights, see the Python class of this name; null: there is no such block.
 struct LabelScores {
@@ -49,7 +36,7 @@ struct LabelScores {
 // Add what depends on label and place alone to the products of one sequence, rows of `width` numbers.
 //
 // A label of -1 adds nothing.
-LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, std::size_t width, const LabelScores &added,
+LATENTSTRUCT_INLINE void add_to_sequence(double *scores, std::size_t length, std::size_t width, const LabelScores &added,
                                           const Index *labels) {
   const std::size_t n = added.n;
   const auto add = [&](std::size_t t, const double *block) __attribute__((always_inline)) {
@@ -65,13 +52,13 @@ LATENTSTRUCT_INLINE void add_label_scores(double *scores, std::size_t length, st
   }
 }
 
-LATENTSTRUCT_CLONES void add_all_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
+LATENTSTRUCT_CLONES void add_label_scores(Out<double, 2> scores, Indices offsets, LabelScores added, Indices labels) {
   require(scores.shape(1) == added.n, "scores must have one column per label");
   if (added.rows) require_length(scores.shape(0), labels);
   const Sequences sequences(offsets, scores.shape(0));
   for (std::size_t k = 0; k < sequences.count; ++k) {
     const Index first = sequences.offsets[k];
-    add_label_scores(scores.data() + first * added.n, sequences.length(k), added.n, added, labels.data() + first);
+    add_to_sequence(scores.data() + first * added.n, sequences.length(k), added.n, added, labels.data() + first);
   }
 }
 
@@ -122,13 +109,6 @@ public:
     return highest;
   }
 };
-
-// The number of labels, if scores and transitions have as many.
-std::size_t labels_of(const Square &scores, const Square &transitions) {
-  const std::size_t n = transitions.shape(0);
-  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
-  return n;
-}
 
 LATENTSTRUCT_CLONES void viterbi(Square scores, Indices offsets, Square transitions, Numbers labels, Values values) {
   const std::size_t n = labels_of(scores, transitions);
@@ -213,44 +193,6 @@ void viterbi_by_errors(Square scores, Indices offsets, Square transitions, Indic
   }
 }
 
-// Pool each sequence, see `ChainPooling`: scores become marginals.
-void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Square transitions, double output_temperature,
-                    double latent_temperature, double limit, Vector weights, Index by, Values values,
-                    Out<double, 3> pairs) {
-  const std::size_t n = labels_of(scores, transitions);
-  const Sequences sequences(offsets, scores.shape(0));
-  require_length(sequences.count, values, weights);
-  if (labels.shape(0)) require_length(scores.shape(0), labels);
-  require_length(by == BY_TOKEN ? scores.shape(0) : by == BY_SEQUENCE ? sequences.count : 1, pairs);
-  require(pairs.shape(1) == n && pairs.shape(2) == n, "pairs must be of labels");
-  ChainPooling pooling(transitions.data(), n, output_temperature, latent_temperature, limit);
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    const std::size_t first = sequences.offsets[k], place = by == BY_TOKEN ? first : by == BY_SEQUENCE ? k : 0;
-    values(k) = pooling.pool(scores.data() + first * n, labels.shape(0) ? labels.data() + first : nullptr,
-                             sequences.length(k), weights(k), pairs.data() + place * n * n, by == BY_TOKEN);
-  }
-}
-
-// out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens t of sequence k and labels s; see `LabelScores`.
-LATENTSTRUCT_CLONES void expected_terms(Square marginals, Indices truth, Indices offsets, Square terms, Values out) {
-  const std::size_t n = marginals.shape(1);
-  require(terms.shape(0) > n && terms.shape(1) == n, "terms must have a row per label and one for unknown labels");
-  require_length(marginals.shape(0), truth);
-  const Sequences sequences(offsets, marginals.shape(0));
-  require_length(sequences.count, out);
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    double lanes[WIDTH] = {};
-    for (Index t = offsets(k); t < offsets(k + 1); ++t) {
-      const double *own = marginals.data() + t * n, *line = terms.data() + (truth(t) < 0 ? static_cast<Index>(terms.shape(0)) + truth(t) : truth(t)) * n;
-      std::size_t s = 0;
-      for (; s + WIDTH <= n; s += WIDTH)
-        for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
-      for (; s < n; ++s) lanes[0] += own[s] * line[s];
-    }
-    out(k) = sum_of(lanes, WIDTH);
-  }
-}
-
 // Write the joint features of one sequence's labeling as atoms from `at` on; `token` is its first input row.
 LATENTSTRUCT_INLINE void put_labeling(std::size_t at, const Index *labels, std::size_t length, Index token, Index n,
                                       const Blocks &blocks, const AtomTable &atoms) {
@@ -311,9 +253,9 @@ LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, S
     const std::size_t length = offsets(k + 1) - offsets(k);
     if (dense) pad_rows(products.data() + offsets(k) * n, length, n, 0.0, labeler.scores[0]);
     else
-      for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, token + t, weights.data(), n, labeler.scores[t]);
+      for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, inputs.pointers + token + t, weights.data(), n, labeler.scores[t]);
     const Index *known = truth.data() + (added.rows ? token : 0);
-    add_label_scores(labeler.scores[0], length, labeler.width, added, known);
+    add_to_sequence(labeler.scores[0], length, labeler.width, added, known);
     found(0, k) = labeler.label(length, labels.data());
     double loss = 0.0;
     if (added.rows)
@@ -323,48 +265,56 @@ LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, S
   }
 }
 
-// Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`.
-void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indices tokens, Blocks blocks,
-                    Numbers pointers, AtomTable atoms) {
-  const Sequences sequences(offsets, marginals.shape(0));
-  const std::size_t n = marginals.shape(1);
-  require_length(sequences.count, tokens, pairs);
-  require_length(sequences.count + 1, pointers);
-  require(pairs.shape(1) == n && pairs.shape(2) == n, "pairs must be of labels");
-  std::size_t a = 0;
-  // One atom for each label at `column` and following, unless its value is 0.
-  const auto put = [&](Index row, Index column, const double *values) {
-    require(a + n <= atoms.n, "the arrays of atoms are too short");
-    for (std::size_t y = 0; y < n; ++y) {
-      atoms.row[a] = static_cast<std::int32_t>(row);
-      atoms.column[a] = static_cast<std::int32_t>(column + y);
-      atoms.value[a] = values[y];
-      a += values[y] != 0.0;
-    }
+// The beginning of a labeling that ends in a label, by its rank among those: a score and the beginning it extends.
+struct Beginning {
+  double score;
+  std::size_t source;
+};
+
+// Write the `count` best labelings (count, N) of each sequence, best first, and their scores (count, K), -inf where there
+// are fewer. Ties go to the lowest labels.
+void best_labelings(Square scores, Indices offsets, Square transitions, Out<Index, 2> labels, Out<double, 2> values) {
+  const std::size_t n = labels_of(scores, transitions), count = labels.shape(0);
+  const Sequences sequences(offsets, scores.shape(0));
+  require(values.shape(0) == count && values.shape(1) == sequences.count && labels.shape(1) == scores.shape(0),
+          "labels must be (count, tokens), values (count, sequences)");
+  std::vector<std::vector<Beginning>> best; // (T), each (S, count)
+  std::vector<Beginning> found;
+  const auto better = [](const Beginning &a, const Beginning &b) {
+    return a.score != b.score ? a.score > b.score : a.source < b.source;
+  };
+  const auto choose = [&](Beginning *out) {
+    const std::size_t kept = std::min(count, found.size());
+    std::partial_sort(found.begin(), found.begin() + kept, found.end(), better);
+    for (std::size_t j = 0; j < count; ++j) out[j] = j < kept ? found[j] : Beginning{-INFINITE, 0};
   };
   for (std::size_t k = 0; k < sequences.count; ++k) {
-    pointers(k) = static_cast<Index>(a);
-    const double *own = marginals.data() + sequences.offsets[k] * n, *steps = pairs.data() + k * n * n;
-    const std::size_t length = sequences.length(k);
-    for (std::size_t t = 0; t < length; ++t) put(tokens(k) + t, 0, own + t * n);
-    for (std::size_t z = 0; z < n; ++z) put(-1, blocks.transitions + z * n, steps + z * n);
-    if (blocks.bias >= 0)
-      for (std::size_t t = 0; t < length; ++t) put(-1, blocks.bias, own + t * n);
-    if (blocks.start >= 0 && length) put(-1, blocks.start, own);
-    if (blocks.end >= 0 && length) put(-1, blocks.end, own + (length - 1) * n);
+    const std::size_t first = sequences.offsets[k], length = sequences.length(k);
+    for (std::size_t j = 0; j < count; ++j) values(j, k) = j == 0 && length == 0 ? 0.0 : -INFINITE;
+    if (length == 0) continue;
+    best.resize(std::max(best.size(), length + 1));
+    for (std::size_t t = 0; t <= length; ++t) best[t].assign(n * count, {-INFINITE, 0});
+    for (std::size_t y = 0; y < n && count; ++y) best[0][y * count] = {scores(first, y), 0};
+    for (std::size_t t = 1; t <= length; ++t)
+      // After the last token there is one label, whose beginnings are whole labelings.
+      for (std::size_t y = 0; y < (t < length ? n : 1); ++y) {
+        found.clear();
+        for (std::size_t source = 0; source < n * count; ++source) {
+          const double step = t < length ? transitions(source / count, y) + scores(first + t, y) : 0.0;
+          if (const double score = best[t - 1][source].score + step; score > -INFINITE) found.push_back({score, source});
+        }
+        choose(best[t].data() + y * count);
+      }
+    for (std::size_t j = 0; j < count; ++j) {
+      values(j, k) = best[length][j].score;
+      if (values(j, k) == -INFINITE) continue;
+      std::size_t source = best[length][j].source;
+      for (std::size_t t = length; t-- > 0; source = best[t][source].source)
+        labels(j, first + t) = static_cast<Index>(source / count);
+    }
   }
-  pointers(sequences.count) = static_cast<Index>(a);
 }
 
 } // namespace
 
-NB_MODULE(chain, m) {
-  bind(m, "add_label_scores", add_all_label_scores);
-  bind(m, "viterbi", viterbi);
-  bind(m, "viterbi_by_errors", viterbi_by_errors);
-  bind(m, "pool_labelings", pool_labelings);
-  bind(m, "expected_terms", expected_terms);
-  bind(m, "labeling_atoms", labeling_atoms);
-  bind(m, "best_planes", best_planes);
-  bind(m, "expected_atoms", expected_atoms);
-}
+LATENTSTRUCT_MODULE(chain, add_label_scores, viterbi, viterbi_by_errors, best_labelings, labeling_atoms, best_planes)

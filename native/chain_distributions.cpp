@@ -1,9 +1,8 @@
-// Labelings of chains as distributions p(y) ∝ exp(s(y)/ε): covariances, samples and the k best.
+// Labelings of chains as distributions p(y) ∝ exp(s(y)/ε): pools, expected features, covariances and samples.
 //
 // Scores are laid out as in chain.cpp. P_t(z, y) are the pair marginals of tokens t - 1 and t, μ_t(y) those of a token.
-#include "arrays.hpp"
+#include "chain.hpp"
 #include "chain_pooling.hpp"
-#include "sequences.hpp"
 
 #include <numeric>
 
@@ -11,13 +10,78 @@ using namespace latentstruct;
 
 namespace {
 
-using Indices = In<Index, 1>;
-using Vector = In<double, 1>;
-using Square = In<double, 2>;
+constexpr Index BY_SEQUENCE = 1, BY_TOKEN = 2;
 
-void check_scores(const Square &scores, const Square &transitions) {
-  const std::size_t n = transitions.shape(0);
-  require(n > 0 && transitions.shape(1) == n && scores.shape(1) == n, "scores must have one column per label");
+// Pool each sequence, see `ChainPooling`: scores become marginals.
+void pool_labelings(Out<double, 2> scores, Indices offsets, Indices labels, Square transitions, double output_temperature,
+                    double latent_temperature, double limit, Vector weights, Index by, Values values,
+                    Out<double, 3> pairs) {
+  const std::size_t n = labels_of(scores, transitions);
+  const Sequences sequences(offsets, scores.shape(0));
+  require_length(sequences.count, values, weights);
+  if (labels.shape(0)) require_length(scores.shape(0), labels);
+  require_length(by == BY_TOKEN ? scores.shape(0) : by == BY_SEQUENCE ? sequences.count : 1, pairs);
+  require(pairs.shape(1) == n && pairs.shape(2) == n, "pairs must be of labels");
+  ChainPooling pooling(transitions.data(), n, output_temperature, latent_temperature, limit);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    const std::size_t first = sequences.offsets[k], place = by == BY_TOKEN ? first : by == BY_SEQUENCE ? k : 0;
+    values(k) = pooling.pool(scores.data() + first * n, labels.shape(0) ? labels.data() + first : nullptr,
+                             sequences.length(k), weights(k), pairs.data() + place * n * n, by == BY_TOKEN);
+  }
+}
+
+// out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens t of sequence k and labels s; see `LabelScores`.
+LATENTSTRUCT_CLONES void expected_terms(Square marginals, Indices truth, Indices offsets, Square terms, Values out) {
+  const std::size_t n = marginals.shape(1);
+  require(terms.shape(0) > n && terms.shape(1) == n, "terms must have a row per label and one for unknown labels");
+  require_length(marginals.shape(0), truth);
+  const Sequences sequences(offsets, marginals.shape(0));
+  require_length(sequences.count, out);
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    double lanes[WIDTH] = {};
+    for (Index t = offsets(k); t < offsets(k + 1); ++t) {
+      const Index row = truth(t) < 0 ? static_cast<Index>(terms.shape(0)) + truth(t) : truth(t);
+      const double *own = marginals.data() + t * n, *line = terms.data() + row * n;
+      std::size_t s = 0;
+      for (; s + WIDTH <= n; s += WIDTH)
+        for (std::size_t j = 0; j < WIDTH; ++j) lanes[j] += own[s + j] * line[s + j];
+      for (; s < n; ++s) lanes[0] += own[s] * line[s];
+    }
+    out(k) = sum_of(lanes, WIDTH);
+  }
+}
+
+// Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`.
+void expected_atoms(Square marginals, In<double, 3> pairs, Indices offsets, Indices tokens, Blocks blocks,
+                    Numbers pointers, AtomTable atoms) {
+  const Sequences sequences(offsets, marginals.shape(0));
+  const std::size_t n = marginals.shape(1);
+  require_length(sequences.count, tokens, pairs);
+  require_length(sequences.count + 1, pointers);
+  require(pairs.shape(1) == n && pairs.shape(2) == n, "pairs must be of labels");
+  std::size_t a = 0;
+  // One atom for each label at `column` and following, unless its value is 0.
+  const auto put = [&](Index row, Index column, const double *values) {
+    require(a + n <= atoms.n, "the arrays of atoms are too short");
+    for (std::size_t y = 0; y < n; ++y) {
+      atoms.row[a] = static_cast<std::int32_t>(row);
+      atoms.column[a] = static_cast<std::int32_t>(column + y);
+      atoms.value[a] = values[y];
+      a += values[y] != 0.0;
+    }
+  };
+  for (std::size_t k = 0; k < sequences.count; ++k) {
+    pointers(k) = static_cast<Index>(a);
+    const double *own = marginals.data() + sequences.offsets[k] * n, *steps = pairs.data() + k * n * n;
+    const std::size_t length = sequences.length(k);
+    for (std::size_t t = 0; t < length; ++t) put(tokens(k) + t, 0, own + t * n);
+    for (std::size_t z = 0; z < n; ++z) put(-1, blocks.transitions + z * n, steps + z * n);
+    if (blocks.bias >= 0)
+      for (std::size_t t = 0; t < length; ++t) put(-1, blocks.bias, own + t * n);
+    if (blocks.start >= 0 && length) put(-1, blocks.start, own);
+    if (blocks.end >= 0 && length) put(-1, blocks.end, own + (length - 1) * n);
+  }
+  pointers(sequences.count) = static_cast<Index>(a);
 }
 
 // Marginals (T, S) and pair marginals (T, S, S) of one sequence at a time.
@@ -76,9 +140,8 @@ void add_covariances(const Marginals &found, std::size_t length, std::size_t n, 
 
 void covariances(Square scores, Indices offsets, Square transitions, double temperature, double limit, Vector weights,
                  Square unary, Square steps, Out<double, 2> out, Out<double, 2> out_steps) {
-  check_scores(scores, transitions), check_scores(unary, steps);
-  const std::size_t n = transitions.shape(0);
-  require(steps.shape(0) == n && out.shape(1) == n && out_steps.shape(1) == n, "directions must be of the labels");
+  const std::size_t n = labels_of(scores, transitions);
+  require(labels_of(unary, steps) == n && out.shape(1) == n && out_steps.shape(1) == n, "directions must be of the labels");
   require(temperature > 0.0, "the temperature must be above 0");
   require_length(scores.shape(0), unary, out);
   require_length(n, out_steps);
@@ -111,11 +174,10 @@ std::size_t draw(const double *shares, std::size_t n, double u) {
 // Draw labelings (draws, N) from numbers `uniform` (draws, N) in [0, 1).
 void sample_labelings(Square scores, Indices offsets, Square transitions, double temperature, double limit, Square uniform,
                       Out<Index, 2> labels) {
-  check_scores(scores, transitions);
+  const std::size_t n = labels_of(scores, transitions);
   require(temperature > 0.0, "the temperature must be above 0");
   require(uniform.shape(0) == labels.shape(0) && uniform.shape(1) == scores.shape(0) && labels.shape(1) == scores.shape(0),
           "uniform and labels must be (draws, tokens)");
-  const std::size_t n = transitions.shape(0);
   const Sequences sequences(offsets, scores.shape(0));
   Marginals found(transitions, temperature, limit);
   for (std::size_t k = 0; k < sequences.count; ++k) {
@@ -133,61 +195,6 @@ void sample_labelings(Square scores, Indices offsets, Square transitions, double
   }
 }
 
-// The beginning of a labeling that ends in a label, by its rank among those: a score and the beginning it extends.
-struct Beginning {
-  double score;
-  std::size_t source;
-};
-
-// Write the `count` best labelings (count, N) of each sequence, best first, and their scores (count, K), -inf where there
-// are fewer. Ties go to the lowest labels.
-void best_labelings(Square scores, Indices offsets, Square transitions, Out<Index, 2> labels, Out<double, 2> values) {
-  check_scores(scores, transitions);
-  const std::size_t n = transitions.shape(0), count = labels.shape(0);
-  const Sequences sequences(offsets, scores.shape(0));
-  require(values.shape(0) == count && values.shape(1) == sequences.count && labels.shape(1) == scores.shape(0),
-          "labels must be (count, tokens), values (count, sequences)");
-  std::vector<std::vector<Beginning>> best; // (T), each (S, count)
-  std::vector<Beginning> found;
-  const auto better = [](const Beginning &a, const Beginning &b) {
-    return a.score != b.score ? a.score > b.score : a.source < b.source;
-  };
-  const auto choose = [&](Beginning *out) {
-    const std::size_t kept = std::min(count, found.size());
-    std::partial_sort(found.begin(), found.begin() + kept, found.end(), better);
-    for (std::size_t j = 0; j < count; ++j) out[j] = j < kept ? found[j] : Beginning{-INFINITE, 0};
-  };
-  for (std::size_t k = 0; k < sequences.count; ++k) {
-    const std::size_t first = sequences.offsets[k], length = sequences.length(k);
-    for (std::size_t j = 0; j < count; ++j) values(j, k) = j == 0 && length == 0 ? 0.0 : -INFINITE;
-    if (length == 0) continue;
-    best.resize(std::max(best.size(), length + 1));
-    for (std::size_t t = 0; t <= length; ++t) best[t].assign(n * count, {-INFINITE, 0});
-    for (std::size_t y = 0; y < n && count; ++y) best[0][y * count] = {scores(first, y), 0};
-    for (std::size_t t = 1; t <= length; ++t)
-      // After the last token there is one label, whose beginnings are whole labelings.
-      for (std::size_t y = 0; y < (t < length ? n : 1); ++y) {
-        found.clear();
-        for (std::size_t source = 0; source < n * count; ++source) {
-          const double step = t < length ? transitions(source / count, y) + scores(first + t, y) : 0.0;
-          if (const double score = best[t - 1][source].score + step; score > -INFINITE) found.push_back({score, source});
-        }
-        choose(best[t].data() + y * count);
-      }
-    for (std::size_t j = 0; j < count; ++j) {
-      values(j, k) = best[length][j].score;
-      if (values(j, k) == -INFINITE) continue;
-      std::size_t source = best[length][j].source;
-      for (std::size_t t = length; t-- > 0; source = best[t][source].source)
-        labels(j, first + t) = static_cast<Index>(source / count);
-    }
-  }
-}
-
 } // namespace
 
-NB_MODULE(chain_distributions, m) {
-  bind(m, "covariances", covariances);
-  bind(m, "sample_labelings", sample_labelings);
-  bind(m, "best_labelings", best_labelings);
-}
+LATENTSTRUCT_MODULE(chain_distributions, pool_labelings, expected_terms, expected_atoms, covariances, sample_labelings)

@@ -476,17 +476,5 @@ void move_items(Vector scores, Numbers labels) {
 
 } // namespace
 
-NB_MODULE(clustering, m) {
-  m.attr("EXACT_ITEMS") = EXACT_ITEMS;
-  bind(m, "forests", forests);
-  bind(m, "spanning_tree", spanning_tree);
-  bind(m, "component_labels", component_labels);
-  bind(m, "tree_of_code", tree_of_code);
-  bind(m, "clusterings", clusterings);
-  bind(m, "inside_pairs", inside_pairs);
-  bind(m, "partition_atoms", partition_atoms);
-  bind(m, "partition_value", partition_value);
-  bind(m, "partition_exactly", partition_exactly);
-  bind(m, "merge_greedily", merge_greedily);
-  bind(m, "move_items", move_items);
-}
+LATENTSTRUCT_MODULE(clustering, EXACT_ITEMS, forests, spanning_tree, component_labels, tree_of_code, clusterings, inside_pairs,
+                    partition_atoms, partition_value, partition_exactly, merge_greedily, move_items)

@@ -14,8 +14,6 @@ using namespace latentstruct;
 
 namespace {
 
-using Vector = In<double, 1>;
-
 void check(const Forests &forests, const Vector &scores) {
   require_length(static_cast<std::size_t>(forests.n_edges), scores);
   for (Index f = 0; f < forests.n; ++f) {
@@ -199,9 +197,4 @@ void best_derivations(Forests forests, Vector scores, Out<double, 2> values, Out
 
 } // namespace
 
-NB_MODULE(derivations, m) {
-  bind(m, "pool_derivations", pool_derivations);
-  bind(m, "covariances", covariances);
-  bind(m, "sample_derivations", sample_derivations);
-  bind(m, "best_derivations", best_derivations);
-}
+LATENTSTRUCT_MODULE(derivations, pool_derivations, covariances, sample_derivations, best_derivations)

@@ -284,8 +284,4 @@ void choice_features(Coverage coverage, Indices queries, In<Index, 2> chosen, Ou
 
 } // namespace
 
-NB_MODULE(diversity, m) {
-  bind(m, "choose", choose);
-  bind(m, "search_to_the_end", search_to_the_end);
-  bind(m, "choice_features", choice_features);
-}
+LATENTSTRUCT_MODULE(diversity, choose, search_to_the_end, choice_features)

@@ -1,4 +1,4 @@
-// exp and log of arrays in place. Loops that do nothing else are vectorized reliably, within larger functions they are not.
+// exp and log of arrays in place, and their products. Loops that do nothing else are vectorized reliably, within larger functions they are not.
 #pragma once
 #include "functions.hpp"
 
@@ -29,6 +29,16 @@ namespace latentstruct {
   if (k < n)
     for (std::size_t j = 0; j < 4; ++j) renew(k, j);
   return largest(lanes, 8);
+}
+
+// Σ a·b.
+[[maybe_unused]] LATENTSTRUCT_CLONES static double dot(const double *a, const double *b, std::size_t n) {
+  double lanes[8] = {};
+  std::size_t k = 0;
+  for (; k + 8 <= n; k += 8)
+    for (std::size_t j = 0; j < 8; ++j) lanes[j] += a[k + j] * b[k + j];
+  for (std::size_t j = 0; k < n; ++k, ++j) lanes[j] += a[k] * b[k];
+  return sum_of(lanes, 8);
 }
 
 } // namespace latentstruct

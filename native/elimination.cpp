@@ -635,8 +635,4 @@ auto lay_out(Indices cards, Indices scope_at, Indices scopes, Indices table_at, 
 
 } // namespace
 
-NB_MODULE(elimination, m) {
-  bind(m, "choose_order", choose_order);
-  bind(m, "lay_out", lay_out);
-  bind(m, "pool_graphs", pool_graphs);
-}
+LATENTSTRUCT_MODULE(elimination, choose_order, lay_out, pool_graphs)

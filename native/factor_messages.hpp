@@ -22,8 +22,6 @@ LATENTSTRUCT_INLINE void along_axis(Index outer, Index card, Index inner, Body b
   }
 }
 
-inline double finite_or_zero(double value) { return value > -INFINITE ? value : 0.0; }
-
 struct FactorMessages {
   const Wiring &wiring;
   const double *unary, *tables, *messages;

@@ -153,7 +153,4 @@ void trace_losses(Forests forests, Indices rows, Vector scores, Indices losses, 
 
 } // namespace
 
-NB_MODULE(forests, m) {
-  bind(m, "best_by_loss", best_by_loss);
-  bind(m, "trace_losses", trace_losses);
-}
+LATENTSTRUCT_MODULE(forests, best_by_loss, trace_losses)

@@ -30,6 +30,8 @@ namespace latentstruct {
 
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
+LATENTSTRUCT_INLINE double finite_or_zero(double value) { return value > -INFINITE ? value : 0.0; }
+
 // e^x; 0 below the least normal result, infinity above the largest.
 LATENTSTRUCT_INLINE double exp_of(double x) {
   constexpr double inverse_ln2 = 1.4426950408889634074, ln2_high = 6.93147180369123816490e-01,

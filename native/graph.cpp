@@ -188,12 +188,4 @@ void state_atoms(Indices graphs, Indices variables_at, Indices state_at, Indices
 
 } // namespace
 
-NB_MODULE(graph, m) {
-  bind(m, "score_items", score_items);
-  bind(m, "add_expected", add_expected);
-  bind(m, "add_losses", add_losses);
-  bind(m, "expected_losses", expected_losses);
-  bind(m, "state_losses", state_losses);
-  bind(m, "belief_atoms", belief_atoms);
-  bind(m, "state_atoms", state_atoms);
-}
+LATENTSTRUCT_MODULE(graph, score_items, add_expected, add_losses, expected_losses, state_losses, belief_atoms, state_atoms)

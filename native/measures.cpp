@@ -287,17 +287,5 @@ void overlaps_with(In<double, 2> boxes, In<double, 2> others, Values out) {
 
 } // namespace
 
-NB_MODULE(measures, m) {
-  bind(m, "best_f_table", best_f_table);
-  bind(m, "best_selection", best_selection);
-  bind(m, "best_listed_table", best_listed_table);
-  bind(m, "label_highest", label_highest);
-  bind(m, "count_swapped", count_swapped);
-  bind(m, "best_places", best_places);
-  bind(m, "count_placed", count_placed);
-  bind(m, "add_selected_rows", add_selected_rows);
-  bind(m, "select_first", select_first);
-  bind(m, "violated_pairs", violated_pairs);
-  bind(m, "overlap_table", overlap_table);
-  bind(m, "overlaps_with", overlaps_with);
-}
+LATENTSTRUCT_MODULE(measures, best_f_table, best_selection, best_listed_table, label_highest, count_swapped, best_places,
+                    count_placed, add_selected_rows, select_first, violated_pairs, overlap_table, overlaps_with)

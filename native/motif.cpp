@@ -86,7 +86,7 @@ struct Scanner {
         scores(2 * layout.longest_sequence), sharp(by_entropy ? scores.size() : 0), shares(scores.size()) {}
 
   // Write the scores of an example's windows, the forward strand's first.
-  LATENTSTRUCT_INLINE void scan(Index example) {
+  LATENTSTRUCT_CLONES void scan(Index example) {
     count = layout.count(example);
     size = tables.both ? 2 * count : count;
     double *done = scores.data();
@@ -116,13 +116,18 @@ struct Scanner {
   LATENTSTRUCT_INLINE Index strand(Index number) const { return number < count ? 1 : -1; }
   LATENTSTRUCT_INLINE Index start(Index example, Index number) const { return layout.start(example, number < count ? number : number - count); }
 
-  // Start, strand and score, without the rounding of running sums, of an example's highest window; of equal ones the
-  // first, forward first.
-  LATENTSTRUCT_INLINE double best(Index example, Index &begin, Index &direction) {
-    scan(example);
+  LATENTSTRUCT_CLONES Index highest() const {
     const double high = largest(scores.data(), size);
     Index number = 0;
     while (number + 1 < size && scores[number] != high) ++number;
+    return number;
+  }
+
+  // Start, strand and score, without the rounding of running sums, of an example's highest window; of equal ones the
+  // first, forward first.
+  double best(Index example, Index &begin, Index &direction) {
+    scan(example);
+    const Index number = highest();
     begin = start(example, number);
     direction = strand(number);
     const double *side = direction > 0 ? tables.forward : tables.reverse;
@@ -133,14 +138,14 @@ struct Scanner {
   }
 
   // Pool an example's windows at a temperature, or by Rényi entropy if an order above 0 is given.
-  LATENTSTRUCT_INLINE double pool_windows(Index example, double temperature, double order) {
+  LATENTSTRUCT_CLONES double pool_windows(Index example, double temperature, double order) {
     scan(example);
     if (order > 0.0) return pool_entropy(scores.data(), size, order, sharp.data(), shares.data());
     return pool(scores.data(), size, temperature, shares.data());
   }
 
   // Add factor times the expected features of an example's windows.
-  LATENTSTRUCT_INLINE void add_expected(Index example, double factor, double *expected) const {
+  LATENTSTRUCT_CLONES void add_expected(Index example, double factor, double *expected) const {
     const double *forward = shares.data(), *reverse = shares.data() + count;
     for (Index run = layout.runs[example]; run < layout.runs[example + 1]; ++run) {
       const Index first = layout.first[run], n = layout.stop[run] - first;
@@ -219,16 +224,14 @@ New<double> fold_matrix(In<double, 2> matrix) {
 }
 
 // Find the highest window of each row.
-LATENTSTRUCT_CLONES void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Numbers starts,
-                                      Numbers strands) {
+void best_windows(Layout layout, Tables tables, Index width, Indices rows, Values values, Numbers starts, Numbers strands) {
   require_length(rows.shape(0), values, starts, strands);
   Scanner scanner(layout, tables, width);
   for (std::size_t k = 0; k < rows.shape(0); ++k) values(k) = scanner.best(rows(k), starts(k), strands(k));
 }
 
 // Pool the windows of each row.
-LATENTSTRUCT_CLONES void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order,
-                                        Values values) {
+void pooled_windows(Layout layout, Tables tables, Index width, Indices rows, double temperature, double order, Values values) {
   require_length(rows.shape(0), values);
   Scanner scanner(layout, tables, width, true);
   for (std::size_t k = 0; k < rows.shape(0); ++k) values(k) = scanner.pool_windows(rows(k), temperature, order);
@@ -281,8 +284,8 @@ Index window_atoms(Layout layout, Index width, Index states, Indices starts, Ind
 }
 
 // Find the highest window of each row and pool its label with the negative one; arguments as in `soft_total`.
-LATENTSTRUCT_CLONES void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                                           double temperature, Values values, Values positive, Numbers starts, Numbers strands) {
+void pool_best_windows(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus, double temperature,
+                       Values values, Values positive, Numbers starts, Numbers strands) {
   require_length(rows.shape(0), bonus, values, positive, starts, strands);
   require(bonus.shape(1) == 2, "bonus must have 2 columns");
   Scanner scanner(layout, tables, width);
@@ -316,9 +319,8 @@ LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Indices &rows, const 
 //
 // `bonus` (k, 2) is added to the scores of the negative and of the positive label, `temperatures` are (ε_y, ε_h);
 // `positive` becomes the positive label's share. The last entry of `expected` (d + 1,) collects all that is not a feature.
-LATENTSTRUCT_CLONES void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                                    std::pair<double, double> temperatures, Vector factors, Values values, Values positive,
-                                    Values expected) {
+void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                std::pair<double, double> temperatures, Vector factors, Values values, Values positive, Values expected) {
   require_length(rows.shape(0), factors);
   require_length(4 * width + tables.states + 1, expected);
   Scanner scanner(layout, tables, width);
@@ -331,9 +333,9 @@ LATENTSTRUCT_CLONES void soft_total(Layout layout, Tables tables, Index width, I
 // Pool windows and labels of each row and write its expected features as atoms; the result is how many there are.
 //
 // Windows are pooled by Rényi entropy if `order` is above 0, at ε_h otherwise.
-LATENTSTRUCT_CLONES Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
-                                     std::pair<double, double> temperatures, double order, Values values, Values positive,
-                                     Numbers pointers, Out<std::int32_t, 1> column, Values value) {
+Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
+                 std::pair<double, double> temperatures, double order, Values values, Values positive, Numbers pointers,
+                 Out<std::int32_t, 1> column, Values value) {
   require_length(rows.shape(0) + 1, pointers);
   require_length(column.shape(0), value);
   const std::size_t features = 4 * width + tables.states;
@@ -360,8 +362,8 @@ LATENTSTRUCT_CLONES Index soft_atoms(Layout layout, Tables tables, Index width, 
 //
 // Line margin + j belongs to position j of the window, read on the window's strand. `carriers` become the probabilities
 // of a site, given the logarithm of its prior odds. The result is Σ_k ln(1 + odds · mean_h exp(score)).
-LATENTSTRUCT_CLONES double flank_counts(Layout layout, Tables tables, Index width, Indices rows, double log_odds, Index margin,
-                                        Out<double, 2> counts, Values carriers) {
+double flank_counts(Layout layout, Tables tables, Index width, Indices rows, double log_odds, Index margin,
+                    Out<double, 2> counts, Values carriers) {
   require_length(width + 2 * margin, counts);
   require_length(rows.shape(0), carriers);
   require(counts.shape(1) == 4, "counts must have 4 columns");
@@ -431,7 +433,7 @@ LATENTSTRUCT_INLINE void change_counts(const Layout &layout, Index width, Index 
 }
 
 // The number of a window drawn with probabilities proportional to exp(score); `shares` (size,) is overwritten.
-LATENTSTRUCT_INLINE Index draw(const double *scores, Index size, double uniform, double *shares) {
+LATENTSTRUCT_CLONES Index draw(const double *scores, Index size, double uniform, double *shares) {
   const double high = largest(scores, size);
   for (Index t = 0; t < size; ++t) shares[t] = exp_of(scores[t] - high);
   double left = uniform * sum_of(shares, size);
@@ -444,8 +446,8 @@ LATENTSTRUCT_INLINE Index draw(const double *scores, Index size, double uniform,
 //
 // `counts` (l, 4) are the letters of all present windows and follow them; `pseudo` (4,) is added to each position;
 // `uniforms` (k,) are the random numbers. The scores summed are those at the time of drawing.
-LATENTSTRUCT_CLONES double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo,
-                                       Vector uniforms, Numbers starts, Numbers strands, Out<double, 2> counts) {
+double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo, Vector uniforms,
+                   Numbers starts, Numbers strands, Out<double, 2> counts) {
   require_length(rows.shape(0), uniforms, starts, strands);
   require_length(width, counts);
   require_length(4, pseudo);
@@ -646,20 +648,5 @@ std::pair<Index, Index> scan_hits(Letters letters, In<std::int32_t, 2> forward, 
 
 } // namespace
 
-NB_MODULE(motif, m) {
-  m.attr("UNKNOWN") = UNKNOWN;
-  bind(m, "number_letters", number_letters);
-  bind(m, "fold_matrix", fold_matrix);
-  bind(m, "best_windows", best_windows);
-  bind(m, "pooled_windows", pooled_windows);
-  bind(m, "all_scores", all_scores);
-  bind(m, "window_atoms", window_atoms);
-  bind(m, "pool_best_windows", pool_best_windows);
-  bind(m, "soft_total", soft_total);
-  bind(m, "soft_atoms", soft_atoms);
-  bind(m, "flank_counts", flank_counts);
-  bind(m, "word_counts", word_counts);
-  bind(m, "gibbs_sweep", gibbs_sweep);
-  bind(m, "shuffle_words", shuffle_words);
-  bind(m, "scan_hits", scan_hits);
-}
+LATENTSTRUCT_MODULE(motif, UNKNOWN, number_letters, fold_matrix, best_windows, pooled_windows, all_scores, window_atoms,
+                    pool_best_windows, soft_total, soft_atoms, flank_counts, word_counts, gibbs_sweep, shuffle_words, scan_hits)

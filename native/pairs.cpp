@@ -59,4 +59,4 @@ Index distinct_rows(Indices indptr, In<std::uint32_t, 1> places, In<std::uint64_
 
 } // namespace
 
-NB_MODULE(pairs, m) { bind(m, "distinct_rows", distinct_rows); }
+LATENTSTRUCT_MODULE(pairs, distinct_rows)

@@ -984,15 +984,5 @@ std::tuple<New<Index>, New<Index>, New<double>> probable_labels(Sentences senten
 
 } // namespace
 
-NB_MODULE(parsing, m) {
-  m.attr("LEXICAL") = LEXICAL;
-  m.attr("UNARY") = UNARY;
-  m.attr("BINARY") = BINARY;
-  bind(m, "score_boundaries", score_boundaries);
-  bind(m, "best_trees", best_trees);
-  bind(m, "best_f1_trees", best_f1_trees);
-  bind(m, "derivation_atoms", derivation_atoms);
-  bind(m, "count_constituents", count_constituents);
-  bind(m, "pool_trees", pool_trees);
-  bind(m, "probable_labels", probable_labels);
-}
+LATENTSTRUCT_MODULE(parsing, LEXICAL, UNARY, BINARY, score_boundaries, best_trees, best_f1_trees, derivation_atoms,
+                    count_constituents, pool_trees, probable_labels)

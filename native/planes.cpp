@@ -4,7 +4,9 @@
 
 #include <nanobind/stl/pair.h>
 
+#include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 using namespace latentstruct;
@@ -227,6 +229,125 @@ std::pair<double, double> ascend(Store store, Index rule, Index steps, Indices e
     if (moved) kept.add(store.rows, kept.varied, before.data(), weight, memo.data(), w.data());
   }
   return {change, gain};
+}
+
+// The change of dual variables between two moments, for the examples with a change, and its sums.
+struct Direction {
+  std::vector<Index> examples, begin{0};
+  Doubles steps;  // one per plane of these examples
+  double offset = 0.0;  // Σ_i c_i Σ_p d_ip b_ip
+
+  double *of(std::size_t k) { return steps.data() + begin[k]; }
+};
+
+// α − earlier α; planes that were dropped since then must not have had mass, otherwise the example is omitted.
+Direction changes_since(const Store &store, const In<std::uint64_t, 2> &keys, const In<double, 2> &earlier) {
+  // Sums of masses, and changes that are rounding errors, whose sums are not 0.
+  constexpr double ROUNDING = 1e-9, LEAST = 1e-12;
+  const Slots &slots = store.slots;
+  Direction found;
+  for (std::size_t i = 0; i < slots.n; ++i) {
+    const Kept kept = store.kept(i);
+    double sum = 0.0;
+    bool changed = false;
+    found.steps.resize(found.begin.back() + kept.count);
+    double *steps = found.steps.data() + found.begin.back();
+    for (Index p = 0; p < kept.count; ++p) {
+      const bool known = static_cast<std::size_t>(p) < keys.shape(1) && keys(i, p) == slots.key[i * slots.width + p];
+      const double mass = known ? earlier(i, p) : 0.0;
+      sum += mass;
+      steps[p] = kept.alpha[p] - mass;
+      changed |= std::abs(steps[p]) > LEAST;
+    }
+    if (!changed || store.weights[i] == 0.0 || std::abs(sum - 1.0) > ROUNDING) continue;
+    for (Index p = 0; p < kept.count; ++p) found.offset += store.weights[i] * steps[p] * kept.offset[p];
+    found.examples.push_back(static_cast<Index>(i));
+    found.begin.push_back(found.begin.back() + kept.count);
+  }
+  return found;
+}
+
+// Replace a point near the simplex, Σ_p point[p] = 1, by the nearest point of the simplex; return whether it was outside.
+bool project(double *point, Index n, Doubles &sorted) {
+  if (std::all_of(point, point + n, [](double mass) { return mass >= 0.0; })) return false;
+  sorted.assign(point, point + n);
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  double sum = 0.0, shift = 0.0;
+  for (Index p = 0; p < n; ++p) {
+    sum += sorted[p];
+    const double level = (sum - 1.0) / static_cast<double>(p + 1);
+    if (sorted[p] <= level) break;
+    shift = level;
+  }
+  for (Index p = 0; p < n; ++p) point[p] = std::max(0.0, point[p] - shift);
+  return true;
+}
+
+// Sums of products, in four parts that do not wait for each other.
+struct Products {
+  double with_w, square;
+
+  Products(const double *vector, const double *w, std::size_t n) {
+    double products[4] = {}, squares[4] = {};
+    for (std::size_t j = 0; j < n; ++j) {
+      products[j % 4] += vector[j] * w[j];
+      squares[j % 4] += vector[j] * vector[j];
+    }
+    with_w = (products[0] + products[1]) + (products[2] + products[3]);
+    square = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  }
+};
+
+// Move all dual variables on along the line from earlier ones, as far as is best for the dual without α ≥ 0, and project
+// them on the simplices, unless that would not increase the dual. Update w. Return the change of Σ_i c_i Σ_p α_ip b_ip and
+// the gain of the dual value.
+std::pair<double, double> extrapolate(Store store, In<std::uint64_t, 2> keys, In<double, 2> earlier, Values w) {
+  // Longer steps would amplify rounding errors.
+  constexpr double LONGEST = 10.0;
+  const std::size_t n = store.slots.n, d = store.n_features;
+  require_length(n, keys, earlier);
+  require(keys.shape(1) == earlier.shape(1), "keys and earlier masses must have the same shape");
+  require_length(d, w);
+  Direction direction = changes_since(store, keys, earlier);
+  Doubles memo = store.memo(), coefficients(store.slots.width), sorted, masses(direction.steps.size());
+  double *change = store.vector;
+  const auto add = [&](std::size_t k, const double *steps, double scale) {
+    const Kept kept = store.kept(direction.examples[k]);
+    const double weight = store.weights[direction.examples[k]];
+    for (Index p = 0; p < kept.count; ++p) coefficients[p] = scale * weight * steps[p];
+    kept.add(store.rows, kept.varied, coefficients.data(), scale * weight, memo.data(), change);
+  };
+  for (std::size_t k = 0; k < direction.examples.size(); ++k) add(k, direction.of(k), 1.0);
+  const Products line(change, w.data(), d);
+  const double slope = direction.offset + line.with_w;
+  double offset = 0.0, gain = 0.0;
+  if (slope > 0.0 && line.square > 0.0) {
+    const double length = std::min(slope / line.square, LONGEST);
+    offset = length * direction.offset;
+    for (std::size_t k = 0; k < direction.examples.size(); ++k) {
+      const Kept kept = store.kept(direction.examples[k]);
+      double *steps = direction.of(k), *target = masses.data() + direction.begin[k];
+      for (Index p = 0; p < kept.count; ++p) target[p] = kept.alpha[p] + length * steps[p];
+      if (!project(target, kept.count, sorted)) continue;
+      // What the projection changes is added to the change of w on the line.
+      for (Index p = 0; p < kept.count; ++p) {
+        steps[p] = target[p] - kept.alpha[p] - length * steps[p];
+        offset += store.weights[direction.examples[k]] * steps[p] * kept.offset[p];
+      }
+      add(k, steps, 1.0 / length);
+    }
+    const Products reached(change, w.data(), d);
+    gain = offset + length * (reached.with_w - 0.5 * length * reached.square);
+    if (gain > 0.0) {
+      for (std::size_t k = 0; k < direction.examples.size(); ++k) {
+        const Kept kept = store.kept(direction.examples[k]);
+        std::copy_n(masses.data() + direction.begin[k], kept.count, kept.alpha);
+      }
+      for (std::size_t j = 0; j < d; ++j) w(j) -= length * change[j];
+    }
+  }
+  std::fill_n(change, d, 0.0);
+  return gain > 0.0 ? std::pair(offset, gain) : std::pair(0.0, 0.0);
 }
 
 // ------------------------------------------------------------------------------------------------- changes of tables
@@ -667,21 +788,5 @@ double append_planes(Store store, Indices examples, Atoms atoms, Indices pointer
 
 } // namespace
 
-NB_MODULE(planes, m) {
-  m.attr("PLAIN") = int(PLAIN);
-  m.attr("AWAY") = int(AWAY);
-  m.attr("PAIRWISE") = int(PAIRWISE);
-  m.attr("SMO") = int(SMO);
-  bind(m, "planes_dot", planes_dot);
-  bind(m, "planes_add", planes_add);
-  bind(m, "combine", combine);
-  bind(m, "mean_heights", mean_heights);
-  bind(m, "add_highest", add_highest);
-  bind(m, "ascend", ascend);
-  bind(m, "complete", complete);
-  bind(m, "drop_planes", drop_planes);
-  bind(m, "merge_lightest", merge_lightest);
-  bind(m, "move_matrices", move_matrices);
-  bind(m, "compact", compact);
-  bind(m, "append_planes", append_planes);
-}
+LATENTSTRUCT_MODULE(planes, PLAIN, AWAY, PAIRWISE, SMO, planes_dot, planes_add, combine, mean_heights, add_highest, ascend,
+                    extrapolate, complete, drop_planes, merge_lightest, move_matrices, compact, append_planes)

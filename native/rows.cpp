@@ -19,7 +19,7 @@ LATENTSTRUCT_CLONES void rows_times_weights(SparseRows rows, Indices selected, I
   require_length(selected.shape(0), out);
   require(weights.shape(1) == out.shape(1), "weights and out must have as many columns");
   const std::size_t n = weights.shape(1);
-  for (std::size_t k = 0; k < selected.shape(0); ++k) row_times_weights(rows, selected(k), weights.data(), n, out.data() + k * n);
+  for (std::size_t k = 0; k < selected.shape(0); ++k) row_times_weights(rows, rows.pointers + selected(k), weights.data(), n, out.data() + k * n);
 }
 
 // out += Σ_k x_{selected[k]}ᵀ coefficients[k]; coefficients is (k, S), out is (d, S).
@@ -34,6 +34,83 @@ LATENTSTRUCT_CLONES void add_rows_transposed(SparseRows rows, Indices selected, 
       const double value = rows.value(entry);
       double *__restrict sums = out.data() + rows.features[entry] * n;
       for (std::size_t label = 0; label < n; ++label) sums[label] += value * own[label];
+    }
+  }
+}
+
+// Which labels features have weights for, see the Python class SeenPairs: all S for the first `full` features, labels[at[j]]
+// … labels[at[j + 1] - 1] for feature full + j. Features ascend in each row.
+struct Pairs {
+  Index full;
+  const Index *at;
+  const std::int32_t *labels;
+  Index others, size;
+
+  static Pairs read(const Fields &fields) {
+    const auto at = fields.array<Indices>(1);
+    const auto labels = fields.array<In<std::int32_t, 1>>(2);
+    require(at.shape(0) > 0, "pairs must have offsets");
+    return {fields.number<Index>("full"), at.data(), labels.data(), static_cast<Index>(at.shape(0)) - 1,
+            static_cast<Index>(labels.shape(0))};
+  }
+  // Require that pairs are of labels below n, and that there is a weight for each.
+  void check(std::size_t n, std::size_t weights) const {
+    bool valid = full >= 0 && at[0] == 0 && at[others] == size;
+    for (Index f = 0; f < others; ++f) valid &= at[f] <= at[f + 1];
+    for (Index k = 0; k < size; ++k) valid &= labels[k] >= 0 && labels[k] < static_cast<std::int32_t>(n);
+    require(valid, "pairs must have labels below S");
+    require(weights == full * n + size, "there must be one weight per pair");
+  }
+  // The first entry of a row from which on features do not have all labels.
+  LATENTSTRUCT_INLINE Index split(const SparseRows &rows, Index row) const {
+    Index entry = rows.pointers[row];
+    while (entry < rows.pointers[row + 1] && rows.features[entry] < full) ++entry;
+    return entry;
+  }
+};
+
+// out[k] = x_{selected[k]} W for weights of some pairs of a feature and a label, the others are 0.
+LATENTSTRUCT_CLONES void rows_times_pairs(SparseRows rows, Indices selected, Pairs pairs, Vector weights,
+                                          Out<double, 2> out) {
+  const std::size_t n = out.shape(1);
+  pairs.check(n, weights.shape(0));
+  require_rows(selected, rows.n);
+  require_length(selected.shape(0), out);
+  const double *others = weights.data() + pairs.full * n;
+  for (std::size_t k = 0; k < selected.shape(0); ++k) {
+    double *__restrict sums = out.data() + k * n;
+    const Index row = selected(k), middle = pairs.split(rows, row);
+    const Index bounds[2] = {rows.pointers[row], middle};
+    row_times_weights(rows, bounds, weights.data(), n, sums);
+    for (Index entry = middle; entry < rows.pointers[row + 1]; ++entry) {
+      const Index feature = rows.features[entry] - pairs.full, last = pairs.at[feature + 1];
+      const double value = rows.value(entry);
+      for (Index j = pairs.at[feature]; j < last; ++j) sums[pairs.labels[j]] += value * others[j];
+    }
+  }
+}
+
+// out += the entries of Σ_k x_{selected[k]}ᵀ coefficients[k] of these pairs.
+LATENTSTRUCT_CLONES void add_pairs_transposed(SparseRows rows, Indices selected, Pairs pairs,
+                                              In<double, 2> coefficients, Values out) {
+  const std::size_t n = coefficients.shape(1), whole = n / WIDTH * WIDTH;
+  pairs.check(n, out.shape(0));
+  require_rows(selected, rows.n);
+  require_length(selected.shape(0), coefficients);
+  double *__restrict others = out.data() + pairs.full * n;
+  for (std::size_t k = 0; k < selected.shape(0); ++k) {
+    const double *__restrict own = coefficients.data() + k * n;
+    const Index row = selected(k), middle = pairs.split(rows, row);
+    for (Index entry = rows.pointers[row]; entry < middle; ++entry) {
+      const double value = rows.value(entry);
+      double *__restrict sums = out.data() + rows.features[entry] * n;
+      for (std::size_t y = 0; y < whole; y += WIDTH) lanes(sums + y) = load(sums + y) + value * load(own + y);
+      for (std::size_t y = whole; y < n; ++y) sums[y] += value * own[y];
+    }
+    for (Index entry = middle; entry < rows.pointers[row + 1]; ++entry) {
+      const Index feature = rows.features[entry] - pairs.full, last = pairs.at[feature + 1];
+      const double value = rows.value(entry);
+      for (Index j = pairs.at[feature]; j < last; ++j) others[j] += value * own[pairs.labels[j]];
     }
   }
 }
@@ -73,9 +150,5 @@ auto compress_matrix(In<double, 2> matrix) {
 
 } // namespace
 
-NB_MODULE(rows, m) {
-  bind(m, "compress_matrix", compress_matrix);
-  bind(m, "rows_times_weights", rows_times_weights);
-  bind(m, "add_rows_transposed", add_rows_transposed);
-  bind(m, "rows_dot", rows_dot);
-}
+LATENTSTRUCT_MODULE(rows, compress_matrix, rows_times_weights, add_rows_transposed, rows_dot, rows_times_pairs,
+                    add_pairs_transposed)

@@ -55,8 +55,6 @@ LATENTSTRUCT_INLINE void add_narrow(const double *values, Index rows, Index n, I
     for (Index y = 0; y < n; ++y) out[k * n + y] += values[k * width + y];
 }
 
-LATENTSTRUCT_INLINE double finite_or_zero(double value) { return value > -INFINITE ? value : 0.0; }
-
 // Tables of one sequence of up to `most` tokens, with rows of `width` labels; row b belongs to the place before token b.
 // FEW: all labels are in one block, so that loops over them need no counters.
 template <bool FEW> struct Sequence {
@@ -312,4 +310,4 @@ void pool(Indices offsets, Scores scores, double temperature, Vector weights, bo
 
 } // namespace
 
-NB_MODULE(segments, m) { bind(m, "pool", pool); }
+LATENTSTRUCT_MODULE(segments, pool)

@@ -43,15 +43,6 @@ LATENTSTRUCT_CLONES void add_scaled(double scale, const double *__restrict x, do
   for (Index i = 0; i < n; ++i) y[i] += scale * x[i];
 }
 
-LATENTSTRUCT_CLONES double dot(const double *x, const double *y, Index n) {
-  double lanes[8] = {};
-  Index i = 0;
-  for (; i + 8 <= n; i += 8)
-    for (Index j = 0; j < 8; ++j) lanes[j] += x[i + j] * y[i + j];
-  for (Index j = 0; i < n; ++i, ++j) lanes[j] += x[i] * y[i];
-  return sum_of(lanes, 8);
-}
-
 // Givens rotation of two rows. The first result is written one place to the left, where the deleted column was.
 LATENTSTRUCT_CLONES void rotate(double cosine, double sine, const double *upper, double *__restrict lower, double *shifted,
                                 Index n) {
@@ -425,4 +416,4 @@ double solve_simplex_qp(In<double, 2> H, Vector b, Values alpha, double toleranc
 
 } // namespace
 
-NB_MODULE(simplex_qp, m) { bind(m, "solve_simplex_qp", solve_simplex_qp); }
+LATENTSTRUCT_MODULE(simplex_qp, solve_simplex_qp)

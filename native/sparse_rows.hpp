@@ -25,10 +25,10 @@ struct SparseRows {
   LATENTSTRUCT_INLINE double value(Index entry) const { return values ? values[entry] : 1.0; }
 };
 
-// C vectors of x_row W from `place` on. The last vector ends with the row, so that it overlaps the one before it and no
+// C vectors of Σ x_e W over the entries between two bounds, from `place` on. The last vector ends with the row, so that it overlaps the one before it and no
 // number beyond the weights is read.
 template <int C>
-LATENTSTRUCT_INLINE void times_weights_block(const SparseRows &rows, std::size_t row, const double *weights, std::size_t n,
+LATENTSTRUCT_INLINE void times_weights_block(const SparseRows &rows, const Index *bounds, const double *weights, std::size_t n,
                                              std::size_t place, double *out) {
   Lanes sums[C];
   std::size_t places[C];
@@ -36,7 +36,7 @@ LATENTSTRUCT_INLINE void times_weights_block(const SparseRows &rows, std::size_t
     places[c] = std::min(place + c * WIDTH, n - WIDTH);
     sums[c] = all_lanes(0.0);
   }
-  for (Index entry = rows.pointers[row]; entry < rows.pointers[row + 1]; ++entry) {
+  for (Index entry = bounds[0]; entry < bounds[1]; ++entry) {
     const double value = rows.value(entry);
     const double *chosen = weights + static_cast<std::size_t>(rows.features[entry]) * n;
 #pragma GCC unroll 4
@@ -45,12 +45,12 @@ LATENTSTRUCT_INLINE void times_weights_block(const SparseRows &rows, std::size_t
   for (int c = 0; c < C; ++c) lanes(out + places[c]) = sums[c];
 }
 
-// out = x_row W, shape (S,).
-LATENTSTRUCT_INLINE void row_times_weights(const SparseRows &rows, std::size_t row, const double *weights, std::size_t n,
+// out = Σ x_e W over the entries between two bounds, shape (S,).
+LATENTSTRUCT_INLINE void row_times_weights(const SparseRows &rows, const Index *bounds, const double *weights, std::size_t n,
                                            double *out) {
   if (n < WIDTH) {
     double sums[WIDTH] = {};
-    for (Index entry = rows.pointers[row]; entry < rows.pointers[row + 1]; ++entry) {
+    for (Index entry = bounds[0]; entry < bounds[1]; ++entry) {
       const double value = rows.value(entry);
       const double *chosen = weights + static_cast<std::size_t>(rows.features[entry]) * n;
       for (std::size_t y = 0; y < n; ++y) sums[y] += value * chosen[y];
@@ -59,12 +59,12 @@ LATENTSTRUCT_INLINE void row_times_weights(const SparseRows &rows, std::size_t r
     return;
   }
   std::size_t place = 0;
-  for (; place + 4 * WIDTH <= n; place += 4 * WIDTH) times_weights_block<4>(rows, row, weights, n, place, out);
+  for (; place + 4 * WIDTH <= n; place += 4 * WIDTH) times_weights_block<4>(rows, bounds, weights, n, place, out);
   switch ((n - place + WIDTH - 1) / WIDTH) {
-  case 4: times_weights_block<4>(rows, row, weights, n, place, out); break;
-  case 3: times_weights_block<3>(rows, row, weights, n, place, out); break;
-  case 2: times_weights_block<2>(rows, row, weights, n, place, out); break;
-  case 1: times_weights_block<1>(rows, row, weights, n, place, out); break;
+  case 4: times_weights_block<4>(rows, bounds, weights, n, place, out); break;
+  case 3: times_weights_block<3>(rows, bounds, weights, n, place, out); break;
+  case 2: times_weights_block<2>(rows, bounds, weights, n, place, out); break;
+  case 1: times_weights_block<1>(rows, bounds, weights, n, place, out); break;
   default: break;
   }
 }

@@ -122,4 +122,37 @@ LATENTSTRUCT_INLINE double settle(const double *out, Index n, double *message, d
 using Limits = std::tuple<Index, double, double>;
 using Temperatures = std::tuple<double, double>;
 
+// What sweeps go over, and what they leave of each graph.
+struct Run {
+  const bool *wanted, *once;
+  Limits limits;
+  Index *sweeps;
+  double *residuals;
+
+  Run(const Wiring &wiring, const Selection &selection, const Flags &wanted, const Flags &hidden, const Limits &limits,
+      const Flags &once, const Numbers &sweeps, const Values &residuals)
+      : wanted(wanted.data()), once(once.data()), limits(limits), sweeps(sweeps.data()), residuals(residuals.data()) {
+    require_length(selection.n, wanted, sweeps, residuals);
+    require_length(wiring.n_graphs, once);
+    require_length(wiring.n_variables, hidden);
+  }
+
+  // Repeat sweep(damping), which returns the largest change, until the messages of selected graph k converge. Damping
+  // starts after sweeps that do not reduce the residual below a fraction of the lowest so far.
+  template <typename Sweep> LATENTSTRUCT_INLINE void repeat(std::size_t k, Index graph, Sweep sweep) const {
+    constexpr double fall = 0.9;
+    constexpr int patience = 5;
+    const auto [max_sweeps, damping, tol] = limits;
+    double lowest = INFINITE, residual = INFINITE;
+    int stalled = 0;
+    for (Index count = 0; count < max_sweeps && residual > tol; ++count, ++sweeps[k]) {
+      residual = sweep(stalled >= patience ? damping : 0.0);
+      if (once[graph]) residual = 0.0;
+      stalled += residual > fall * lowest;
+      lowest = std::min(lowest, residual);
+    }
+    residuals[k] = residual;
+  }
+};
+
 } // namespace latentstruct

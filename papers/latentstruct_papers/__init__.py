@@ -77,6 +77,13 @@ EXPERIMENTS = {
         "latentstruct_papers.mssvm_samples",
         "Marginal SSVM, figure 3: size of the training set",
         (),
+        in_trials=True,
+    ),
+    "mssvm-map": Experiment(
+        "latentstruct_papers.mssvm_map",
+        "Marginal SSVM: when margins beat likelihood",
+        (),
+        in_trials=True,
     ),
     "mssvm-segmentation": Experiment(
         "latentstruct_papers.mssvm_segmentation",
@@ -92,6 +99,31 @@ EXPERIMENTS = {
         "latentstruct_papers.modlat_detection",
         "ModLat, figure 1: finding objects by the classes of images",
         ("mammals_boxes", "msrc_v2"),
+        in_trials=True,
+    ),
+    "modlat-one-size": Experiment(
+        "latentstruct_papers.modlat_one_size",
+        "ModLat, figure 1: boxes of a known size at an unknown place",
+        ("voc2012_mammals", "caltech_animals"),
+        in_trials=True,
+    ),
+    "modlat-planted": Experiment(
+        "latentstruct_papers.modlat_planted",
+        "ModLat: planted boxes of controlled uncertainty",
+        (),
+        in_trials=True,
+    ),
+    "modlat-corloc": Experiment(
+        "latentstruct_papers.modlat_corloc",
+        "ModLat: boxes learned from labels beside fixed ones",
+        ("voc2012_mammals",),
+        in_trials=True,
+    ),
+    "modlat-action": Experiment(
+        "latentstruct_papers.modlat_action",
+        "ModLat, figure 2: actions of persons in latent boxes",
+        ("voc2012_actions",),
+        in_trials=True,
     ),
     "groupnorm-digits": Experiment(
         "latentstruct_papers.groupnorm_digits",
@@ -117,6 +149,12 @@ EXPERIMENTS = {
         "latentstruct_papers.ssvm_alignment",
         "Structural SVM, figure 6: learned protein alignment beside BLOSUM62",
         ("protein_alignments",),
+    ),
+    "ssvm-structure": Experiment(
+        "latentstruct_papers.ssvm_structure",
+        "Structural SVM, figure 6: alignment with secondary structure",
+        ("protein_pairs_ss",),
+        in_trials=True,
     ),
     "ssvm-parsing": Experiment(
         "latentstruct_papers.ssvm_parsing",

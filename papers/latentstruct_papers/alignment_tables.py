@@ -11,7 +11,7 @@ from scipy.stats import ttest_rel
 
 from latentstruct.core.types import Vector
 from latentstruct.viz.plots import plot_substitutions
-from latentstruct_papers.findings import Table
+from latentstruct_papers.findings import Claim, Table, above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,6 +103,10 @@ class Results:
             cells += [None if gain is None else f"{gain:+.2f}", show_p(by_pairs), show_p(by_families)]
         return cells
 
+    def family_means(self, one: Measured, name: str) -> Vector:
+        """Return the mean score of each family of test pairs."""
+        return self._means(one.test[name])
+
     def _means(self, scores: Vector) -> Vector:
         """Return the mean of each family."""
         families = self.test_pairs.families
@@ -145,6 +149,21 @@ def ladder_table(results: Results) -> Table:
     columns = ["model", "mode", "weights", "cut", "C or gaps", "valid. Q", "Q", "Q4", "modeler"]
     columns += GAINS
     return Table(f"Test pairs ({len(results.test_pairs)}), per cent, means over pairs", columns, rows, _LADDER_NOTE)
+
+
+def claims(results: Results, simple: str) -> list[Claim]:
+    """Return whether learned weights are above BLOSUM62, and models of tracks above letters, by the Q₄ of families."""
+    found = []
+    names = list(dict.fromkeys(one.model for one in results.measured))
+    learned = [name for name in names if name not in (BASELINE, RAISED, simple)]
+    for ours, other in [(simple, BASELINE), *((name, simple) for name in learned)]:
+        first, second = (results.family_means(results.best(name), "Q4") for name in (ours, other))
+        apart = first - second
+        error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else np.nan
+        means = ", ".join(f"{100 * values.mean():.1f}" for values in (first, second))
+        shown = f"{means}: {100 * apart.mean():+.1f} ± {100 * error:.1f} over {len(apart)} families"
+        found.append(Claim(f"Q4 of {ours} above {other}", "no figures in the text", shown, above(apart), True))
+    return found
 
 
 def fixed_table(results: Results, learned: Measured) -> Table:

@@ -16,7 +16,7 @@ from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP
 from latentstruct.tasks import Coreference, Motif, PrecisionAtK
 from latentstruct.tasks.motif.background import match_negatives
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,8 @@ STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 QUICK_STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 SECONDS = 60.0
 """Limit of one training."""
+FEW = 50
+"""Iterations within which most trainings of the paper end."""
 
 Home = str | Path | None
 Examples = tuple[Sequence[Any], Sequence[Any]]
@@ -135,6 +137,21 @@ class Iterations:
             "Calls of the augmented oracle an example, means over folds", ["C", *(p.name for p in PROBLEMS)], rows, note
         )
 
+    def claims(self) -> list[Claim]:
+        """Return whether most trainings end within 50 iterations."""
+        iterations = np.array([t.iterations for t in self.trainings])
+        ended = sum(t.reason == "converged" for t in self.trainings)
+        within = int((iterations <= FEW).sum())
+        means = [self.mean(problem.name, C) for problem in PROBLEMS for C in self.strengths]
+        known = [mean for mean in means if mean is not None]
+        shown = (
+            f"{within} of {len(iterations)}, at most {iterations.max()}; means of {min(known):g} to {max(known):g}; "
+            f"{ended} ended before {SECONDS:g} s"
+        )
+        what = f"trainings of at most {FEW} iterations of CCCP, C from {self.strengths[0]:g} to {self.strengths[-1]:g}"
+        verdict: Verdict = "reproduced" if 2 * within > len(iterations) else "not reproduced"
+        return [Claim(what, "most", shown, verdict, other_data=True)]
+
     def draw(self, axes: "Axes") -> None:
         """Draw the mean iterations against C."""
         for marker, problem in zip("os^", PROBLEMS, strict=True):
@@ -191,6 +208,7 @@ def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] 
         ],
         tables=[results.table(), results.call_table()],
         plots={"iterations": results.draw},
+        claims=results.claims(),
         settings={
             "strengths": list(strengths),
             "tolerances": {problem.name: problem.tolerance for problem in PROBLEMS},

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from latentstruct.progress.eta import Steps
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.mssvm_simulation import (
     HCRF,
     LSSVM,
@@ -21,6 +20,7 @@ from latentstruct_papers.mssvm_simulation import (
     train,
 )
 from latentstruct_papers.simulated import make_hidden_field
+from latentstruct_papers.trials import Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,27 +32,43 @@ N_NODES, N_TEST = 20, 500
 TRUE = "true weights"
 
 
-def measure(scores: Scores, sizes: Sequence[int], trial: int, **changes: Any) -> None:
-    """Train all models on growing parts of one field's examples and record test errors under (size, model).
+def measure(sizes: Sequence[int], trial: int, changes: dict[str, Any]) -> dict[str, list[float]]:
+    """Train all models on growing parts of one field's examples and return their test errors.
 
     Parameters
     ----------
-    scores : Scores
-        Takes the errors.
     sizes : sequence of int
         Numbers of training examples, the last one the largest; smaller sets are the beginnings of larger ones.
     trial : int
         Seed of the field.
-    **changes
+    changes : dict
         Other arguments of `make_hidden_field`.
+
+    Returns
+    -------
+    dict
+        The errors at all sizes by model, and the error of the field's own weights.
     """
     arguments = {"n_train": sizes[-1], "n_test": N_TEST, "n_nodes": N_NODES, "random_state": trial} | changes
     field = make_hidden_field("chain", **arguments)
-    scores.add(1.0 - measure_ceiling(field), TRUE)
-    for size in sizes:
+    found = {TRUE: [1.0 - measure_ceiling(field)]}
+    for model in MODELS:
+        fitted = [
+            train(model, field_task(), field.X_train[:size], field.Y_train[:size], "default", trial) for size in sizes
+        ]
+        found[model.name] = [1.0 - float(one.score(field.X_test, field.Y_test)) for one in fitted]
+    return found
+
+
+def collect(sizes: Sequence[int], measured: Sequence[dict[str, list[float]]]) -> Scores:
+    """Return the errors of all trials under (size, model) and of the true weights."""
+    scores = Scores()
+    for found in measured:
+        scores.add(found[TRUE][0], TRUE)
         for model in MODELS:
-            fitted = train(model, field_task(), field.X_train[:size], field.Y_train[:size], "default", trial)
-            scores.add(1.0 - fitted.score(field.X_test, field.Y_test), size, model.name)
+            for size, error in zip(sizes, found[model.name], strict=True):
+                scores.add(error, size, model.name)
+    return scores
 
 
 class SampleSizes:
@@ -77,6 +93,26 @@ class SampleSizes:
         columns = ["examples", *(model.name for model in MODELS), "LSSVM − MSSVM", "HCRF − MSSVM"]
         return Table("Test error in %", columns, rows, note)
 
+    def claims(self) -> list[Claim]:
+        """Return the order of the models with few and with many examples."""
+        small, large = self.sizes[: len(self.sizes) // 2], self.sizes[len(self.sizes) // 2 :]
+        found = []
+        for better, worse, sizes in (
+            (MSSVM, LSSVM, self.sizes),
+            (MSSVM, HCRF, small),
+            (MSSVM, HCRF, large),
+            (LSSVM, HCRF, small),
+            (HCRF, LSSVM, large),
+        ):
+            ours, others = (
+                np.mean([self.scores.found[size, model.name] for size in sizes], axis=0) for model in (better, worse)
+            )
+            means = ", ".join(f"{100 * errors.mean():.1f}" for errors in (ours, others))
+            shown = f"{means}: {show_mean(others - ours, signed=True)} over {len(ours)} trials"
+            what = f"error of {better.name} below {worse.name}, mean over {sizes[0]} to {sizes[-1]} examples"
+            found.append(Claim(what, "below; no figures", shown, above(others - ours)))
+        return found
+
     def draw(self, axes: "Axes") -> None:
         """Draw the errors against the number of examples."""
         for marker, model in zip("osd", MODELS, strict=True):
@@ -89,7 +125,17 @@ class SampleSizes:
         axes.legend()
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
+def _show(arguments: tuple[Any, ...], found: dict[str, list[float]]) -> str:
+    last = ", ".join(f"{model.name} {100 * found[model.name][-1]:.1f} %" for model in MODELS)
+    return f"errors with {arguments[0][-1]} examples {last}"
+
+
+def run(
+    data_home: str | Path | None = None,
+    quick: bool = False,
+    say: Callable[[str], None] = print,
+    trials: Trials | None = None,
+) -> Findings:
     """Repeat figure 3: test error against the number of training examples.
 
     Parameters
@@ -100,6 +146,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         Whether to take few trials and small training sets.
     say : function of str, default=print
         Called with lines of progress.
+    trials : Trials, optional
+        Runs the trials; by default in this process.
 
     Returns
     -------
@@ -108,12 +156,8 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
     """
     sizes = QUICK_SIZES if quick else SIZES
     n_trials = QUICK_TRIALS if quick else TRIALS
-    scores = Scores()
-    steps = Steps(say, n_trials, "trials")
-    for trial in range(n_trials):
-        measure(scores, sizes, trial)
-        last = ", ".join(f"{model.name} {100 * scores.found[sizes[-1], model.name][-1]:.1f} %" for model in MODELS)
-        steps.done(f"errors with {sizes[-1]} examples {last}")
+    arguments: list[tuple[Any, ...]] = [(sizes, trial, {}) for trial in range(n_trials)]
+    scores = collect(sizes, (trials or Trials()).run(measure, arguments, say, "trials", _show))
     results = SampleSizes(scores, sizes)
     return Findings(
         name="mssvm-samples",
@@ -126,5 +170,6 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         ],
         tables=[results.table()],
         plots={"errors": results.draw},
+        claims=results.claims(),
         settings={"C": C, "trials": n_trials, "sizes": list(sizes), "errors": scores.to_dict()},
     )

@@ -4,14 +4,15 @@
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from latentstruct.exceptions import Description, FormatError
 from latentstruct_papers import EXPERIMENTS
-from latentstruct_papers.findings import Claim
+from latentstruct_papers.findings import Claim, Verdict
 
 __all__ = ["Saved", "insert", "load", "page", "read"]
 
@@ -93,8 +94,10 @@ def load(folder: Path = FOLDER) -> dict[str, Saved]:
 
 
 def page(saved: Sequence[Saved]) -> str:
-    """Return the results as reStructuredText: a heading and a table for each experiment."""
-    lines: list[str] = []
+    """Return the results as reStructuredText: counts of verdicts, then a heading and a table for each experiment."""
+    counts = Counter(claim.verdict for one in saved for claim in one.claims)
+    shown = ", ".join(f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
+    lines = [f"{counts.total()} statements: {shown}.", ""]
     for one in saved:
         lines += [one.name, "~" * len(one.name), "", f"{_escape(one.title)}. Data: {_escape(one.data)}."]
         lines += [f"``{one.command}``: {one.time()}.", "", ".. list-table::", "   :header-rows: 1"]

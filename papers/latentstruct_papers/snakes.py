@@ -15,7 +15,7 @@ from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.progress.eta import Steps
 from latentstruct.tasks import Graph, Multiclass
 from latentstruct.tasks.graph.inputs import GraphInput, grid_edges
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.ratios import Share, difference, pooled_share
 
 if TYPE_CHECKING:
@@ -195,6 +195,20 @@ def gain_table(outcomes: Sequence[Outcome]) -> Table:
     return Table("Paired differences ± standard error over grids", ["models", "cells", "snake cells"], rows)
 
 
+def claims(outcomes: Sequence[Outcome]) -> list[Claim]:
+    """Return the accuracies, and the gains of each model over the one before."""
+    found = [Claim(f"correct cells, {outcomes[0].name}", "", _percent(outcomes[0]), "no published figure")]
+    for before, after in pairwise(outcomes):
+        gain = difference(after.right, before.right, after.sizes).percent()
+        shown = f"{_percent(after)}, {gain} more than {before.name}"
+        found.append(Claim(f"correct cells, {after.name}", "", shown, "no published figure"))
+    return found
+
+
+def _percent(one: Outcome) -> str:
+    return f"{pooled_share(one.right, one.sizes).percent()} %"
+
+
 def label_plot(outcomes: Sequence[Outcome], Y: Grids) -> "Callable[[Axes], None]":
     """Return a plot of the accuracy on each part of the snake."""
     truth = np.concatenate([y.ravel() for y in Y])
@@ -248,6 +262,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         f"{max(max(x.shape[:2]) for x in train[0])} cells a side, 11 labels",
         differs=[*differs, "Quick: fewer grids and C = 0.1 without choice."] if quick else differs,
         tables=[result_table(outcomes), gain_table(outcomes)],
+        claims=claims(outcomes),
         plots={"labels": label_plot(outcomes, test[1])},
         settings={
             "strengths": list(STRENGTHS),

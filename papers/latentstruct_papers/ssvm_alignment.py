@@ -27,6 +27,7 @@ from latentstruct_papers.alignment_tables import (
     Measured,
     Pairs,
     Results,
+    claims,
     fixed_table,
     identity_table,
     ladder_plot,
@@ -329,6 +330,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             identity_table(results),
             settings_table(results),
         ],
+        claims=claims(results, SIMPLE.name),
         plots={"ladder": ladder_plot(results), "matrix": matrix_plot(results.best(SIMPLE.name))},
         settings={
             "shares": SHARES,

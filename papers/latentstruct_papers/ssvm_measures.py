@@ -22,7 +22,7 @@ from latentstruct.metrics.strengths import suggest_C
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import Measure
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table, Verdict, above
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -308,6 +308,24 @@ def gain_table(results: Results) -> Table:
     return Table("Structural SVM minus SVM on test rows, in percent", columns, rows, _GAIN_NOTE)
 
 
+def claims(results: Results) -> list[Claim]:
+    """Return whether training for each measure is better, over the problems of each data set."""
+    found = []
+    for group in results.groups:
+        for place, (measure, shown) in enumerate(MEASURES.items()):
+            paper = [PUBLISHED.get((group, method)) for method in (STRUCTURAL, CONVENTIONAL)]
+            figures = [None if one is None else one[place] for one in paper]
+            gains = results.gains(group, measure)
+            means = [results.tests(group, method, measure).mean() for method in (STRUCTURAL, CONVENTIONAL)]
+            error = f" ± {gains.std(ddof=1) / np.sqrt(len(gains)):.2f}" if len(gains) > 1 else ""
+            text = f"{means[0]:.1f}, {means[1]:.1f}: {gains.mean():+.2f}{error} over {len(gains)} problems"
+            apart = None if None in figures else figures[0] - figures[1]  # type: ignore[operator]
+            verdict: Verdict = "no published figure" if apart is None else above(gains, apart)
+            what = f"{group}, {shown}: structural SVM trained for it above the conventional one"
+            found.append(Claim(what, "" if apart is None else ", ".join(map(str, figures)), text, verdict))
+    return found
+
+
 def problem_table(results: Results) -> Table:
     """Return the test values of each problem."""
     rows: list[list[Any]] = []
@@ -402,6 +420,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             choice_table(results, study),
         ],
         plots={"gains": gain_plot(results)},
+        claims=claims(results),
         settings={
             **grid._asdict(),
             "tolerance": TOLERANCE,

@@ -21,7 +21,7 @@ from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores
 from latentstruct.progress.eta import Steps
 from latentstruct.tasks.parsing.task import Parsing
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -265,6 +265,20 @@ def gain_table(tested: Sequence[Tested]) -> Table:
     )
 
 
+def claims(tested: Sequence[Tested]) -> list[Claim]:
+    """Return whether each model has a higher F1 than the counts."""
+    counts, found = tested[0].counts, []
+    base = f1_of(counts.sum(axis=0))
+    for one in tested[1:]:
+        f1 = f1_of(one.counts.sum(axis=0))
+        error = standard_error(one.counts, counts)
+        shown = f"{100 * f1:.1f}, {100 * base:.1f}: {100 * (f1 - base):+.1f} ± {100 * error:.1f}"
+        verdict: Verdict = "reproduced" if f1 - base > 2 * error else "not reproduced"
+        what = f"labeled F1 of {one.fitted.parser.name} above {COUNTS.name}"
+        found.append(Claim(what, "no figures", shown, verdict, other_data=True))
+    return found
+
+
 def strength_table(fitted: Sequence[Fitted]) -> Table:
     """Return validation scores at all strengths, and what training took."""
     rows = [
@@ -333,6 +347,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         f"validation, {sizes[2]} for test, divided by documents",
         differs=_differences(quick),
         tables=[score_table(tested, n_failed), gain_table(tested), strength_table(fitted)],
+        claims=claims(tested),
         plots={"lengths": length_plot(tested, lengths)},
         settings={
             **setting._asdict(),

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from latentstruct.core.objective import Objective, build_objective
     from latentstruct.core.protocols import Iteration, Result, Temperature
     from latentstruct.core.ratios import EntityRatio
-    from latentstruct.core.regularizers import L2, GroupNorm
+    from latentstruct.core.regularizers import L2, ElasticNet, GroupNorm
     from latentstruct.data.sequences import AlignmentInput, SequenceTracks
     from latentstruct.data.sharded import ShardedData
     from latentstruct.data.trees import Tree
     from latentstruct.estimators import *  # noqa: F403
-    from latentstruct.estimators.folds import AutoC, FoldScores, assign_folds
+    from latentstruct.estimators.folds import AutoC, FoldScores, assign_folds, compare_settings
     from latentstruct.estimators.paths import GroupNormPath, groupnorm_path
     from latentstruct.estimators.regularization import RegularizationPath, regularization_path
     from latentstruct.exceptions import CheckpointError, ConvergenceWarning, FormatError, InputError
@@ -52,12 +52,12 @@ __getattr__, __dir__, __all__ = lazy_names(
         "core.objective": ("Objective", "build_objective"),
         "core.protocols": ("Result", "Iteration", "Temperature"),
         "core.ratios": ("EntityRatio",),
-        "core.regularizers": ("GroupNorm", "L2"),
+        "core.regularizers": ("ElasticNet", "GroupNorm", "L2"),
         "data.sequences": ("AlignmentInput", "SequenceTracks"),
         "data.sharded": ("ShardedData",),
         "data.trees": ("Tree",),
         "estimators": estimators.__all__,
-        "estimators.folds": ("AutoC", "FoldScores", "assign_folds"),
+        "estimators.folds": ("AutoC", "FoldScores", "assign_folds", "compare_settings"),
         "estimators.paths": ("GroupNormPath", "groupnorm_path"),
         "estimators.regularization": ("RegularizationPath", "regularization_path"),
         "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),

@@ -31,7 +31,7 @@ def test_votes_train_a_model_of_their_annotators(write, tmp_path):
     assert (found["n_annotators"], found["n_votes"], found["n_missing"]) == (3, 64, 8)
     assert len(found["annotator_recall"]) == 3
     assert found["valid"]["n_tokens"] == 4
-    model = load(tmp_path / "model")
+    model = load(tmp_path / "model").model
     assert isinstance(model, AnnotatorCRF)
     assert model.confusions_.shape == (3, 5, 5)
     labeled = run("predict", tmp_path / "model", "-", stdin="Ann\nleft\n\n").stdout
@@ -63,7 +63,7 @@ def test_mistakes(write, options, message):
 def test_weights_of_tokens(write, tmp_path):
     data = write("Ann 1 B-PER\nleft 0.5 O\n\nin 1 O\nOslo 0 B-LOC\n\n" * 4)
     run("train", "chain", data, "--weight-column", "1", *TRAIN, "-o", tmp_path / "model")
-    model = load(tmp_path / "model")
+    model = load(tmp_path / "model").model
     assert isinstance(model, HiddenCRF)
     # The label of weight 0 is not learned from, and held-out files have no weights.
     assert "B-LOC" in model.task_.labels_.labels
@@ -75,7 +75,7 @@ def test_skipped_tokens(write, tmp_path):
     found = run("train", "chain", data, "--skipped", "X", "--valid", data, "--json", *TRAIN, "-o", tmp_path / "model")
     scores = json.loads(found.stdout)["valid"]
     assert (scores["n_tokens"], scores["n_unlabeled"]) == (12, 8)
-    assert load(tmp_path / "model").task_.labels_.labels == ["B-PER", "O"]
+    assert load(tmp_path / "model").model.task_.labels_.labels == ["B-PER", "O"]
 
 
 ENTITIES = "Ann B-PER\nLee ?\nleft ?\n\nin ?\nOslo B-LOC\n\n" * 4
@@ -91,7 +91,7 @@ def test_labels_that_never_occur_are_declared_and_their_share_is_given(write, tm
     declared = ("--labels", "O,B-PER,B-LOC", "--entity-ratio", "0.4", "--valid", held)
     found = run("train", "chain", data, *declared, *unknown)
     assert "no token" not in found.stderr
-    model = load(tmp_path / "model")
+    model = load(tmp_path / "model").model
     assert model.entity_ratio.ratio == 0.4
     outside = np.concatenate([table[:, 0] for table in model.marginals([np.zeros((3, model.task_.n_inputs_))])])
     assert (outside > 0).all()
@@ -114,6 +114,33 @@ def test_sentences_without_labels_are_left_out_with_a_message(write, tmp_path):
     assert "left out 1 sentences" in more.stderr
     fewer = run("train", "chain", write(text), *options, "-o", tmp_path / "fewer")
     assert "left out" not in fewer.stderr
-    weights = [np.sort(load(tmp_path / name).coef_[load(tmp_path / name).coef_ != 0]) for name in ("more", "fewer")]
+    weights = [np.sort(load(tmp_path / name).model.coef_) for name in ("more", "fewer")]
     # Features of the first sentence exist in one model only, and have no weights there.
-    assert np.allclose(*weights)
+    assert np.allclose(*(one[one != 0] for one in weights))
+
+
+def test_compact_models_are_small_and_predict_alike(write, tmp_path):
+    data = write("Ann B-PER\nLee I-PER\nleft O\n\nin O\nOslo B-LOC\n\n" * 4)
+    for name, options in (("whole", ()), ("small", ("--compact",))):
+        sparse = ("--l1", "0.5", "--seen-only", *TRAIN, *options)
+        run("train", "chain", data, *sparse, "--valid", data, "-o", tmp_path / name)
+    whole, small = (load(tmp_path / name).model_ for name in ("whole", "small"))
+    assert small.task_.n_inputs_ < whole.task_.n_inputs_
+    assert (small.coef_ != 0).sum() == (whole.coef_ != 0).sum()
+    predicted = [run("predict", tmp_path / name, data, "--confidence").stdout for name in ("whole", "small")]
+    assert predicted[0] == predicted[1]
+
+
+def test_training_continues_from_a_model_with_new_labels_and_words(write, tmp_path):
+    first = write("Ann B-PER\nLee I-PER\nleft O\n\n" * 4, "first.txt")
+    run("train", "chain", first, *TRAIN, "-o", tmp_path / "first")
+    second = write("in O\nOslo B-LOC\n\n" * 4, "second.txt")
+    run("train", "chain", second, "--init", tmp_path / "first", *TRAIN, "-o", tmp_path / "second")
+    models = [load(tmp_path / name) for name in ("first", "second")]
+    assert models[1].model_.task_.labels_.labels == ["B-PER", "I-PER", "O", "B-LOC"]
+    names = [list(model.features_.vocabulary_) for model in models]
+    assert names[1][: len(names[0])] == names[0]
+    assert len(names[1]) > len(names[0])
+    options = ("--init", tmp_path / "first", "-o", tmp_path / "third")
+    assert "--window must be 2" in fail("train", "chain", second, "--window", "1", *options)
+    assert "--columns" in fail("train", "chain", write("in IN O\n\nOslo NN B-LOC\n\n"), *options)

@@ -1,11 +1,13 @@
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from command import fail, run
-from latentstruct import load
+from latentstruct import load, metrics
+from latentstruct.cli.kinds.coreference.command import PENALTIES
 from latentstruct.io import read_coreference
 from latentstruct.metrics import cluster_scores
 
@@ -36,7 +38,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def model(data, tmp_path):
-    run("train", "coreference", data, "-C", 1, "-o", tmp_path / "model", "--quiet")
+    run("train", "coreference", data, "-C", 1, "--penalty", 1, "-o", tmp_path / "model", "--quiet")
     return tmp_path / "model"
 
 
@@ -60,7 +62,7 @@ def test_from_training_to_evaluation(name, latent, data, tmp_path):
         measure in text for measure in ("MUC", "B³", "CEAF-e", "CEAF-m", "LEA", "same head", "pair loss", "CoNLL F1")
     )
     known = json.loads(run("info", out, "--json", "--top", 3).stdout)
-    assert known["penalty"] == (1.0 if latent else None)
+    assert (known["penalty"] in PENALTIES) == latent
     assert len(known["weights"]) == 3
     assert "strongest weights" in run("info", out).stdout
     assert "valid CoNLL F1" in run(*args).stdout
@@ -168,8 +170,77 @@ def test_help_tells_the_defaults(name, C, data, tmp_path):
     assert model.C == C
     shown = " ".join(run("train", "coreference", "--help").stdout.replace("│", " ").split())
     assert "[default: 0.01; correlation 100]" in shown
-    assert "worse pairs. [default: 1.0]" in shown
-    assert getattr(model.task_, "penalty", 1.0) == 1.0
+    assert "[default: chosen by folds]" in shown
+    assert not model.task_.latent or model.task_.penalty in PENALTIES
+
+
+def test_the_penalty_is_chosen_by_held_out_documents(data, tmp_path, monkeypatch):
+    seen = []
+
+    def scores(truth, found):
+        seen.append((len(truth), len(found)))
+        # As if the third penalty were the best.
+        return SimpleNamespace(conll_f1=[0.2, 0.3, 0.5, 0.4, 0.1][len(seen) - 1])
+
+    monkeypatch.setattr(metrics, "cluster_scores", scores)
+    shown = run("train", "coreference", data, "-o", tmp_path / "model").stderr
+    assert seen == [(8, 8)] * 5
+    assert "penalty 0.1: CoNLL F1 50.00 % of held-out training documents" in shown
+    assert load(tmp_path / "model").model_.task_.penalty == 0.1
+    few = write_documents(tmp_path / "few.conll", 3)
+    shown = run("train", "coreference", few, "-o", tmp_path / "model").stderr
+    assert "penalty 1, as 3 documents are too few to choose it" in shown
+    run("train", "coreference", data, "--penalty", 0.3, "-o", tmp_path / "model", "--quiet")
+    assert load(tmp_path / "model").model_.task_.penalty == 0.3
+    assert len(seen) == 5
+
+
+BAD_DOCUMENTS = [
+    "a\t0\t0\tAnna\tX\t(1\n",  # ends in an open bracket
+    "a\t0\t0\tAnna\tX\t(1)|(2)\na\t0\t0\tBea\tX\t(1)\n\n",  # a span in two clusters
+    "a\t0\t0\t\tX\t(1)\n\n",  # an empty word
+    "Anna (1)\n\n",  # too few columns
+]
+
+
+@pytest.mark.parametrize("bad", BAD_DOCUMENTS)
+@pytest.mark.parametrize("ended", [True, False])
+def test_bad_documents_may_be_left_out(bad, ended, model, data, tmp_path):
+    file, out = tmp_path / "some.conll", tmp_path / "out.conll"
+    one = BEGIN + bad + "#end document\n" * ended
+    file.write_text(one + data.read_text() + one)
+    problems = []
+    assert read_coreference(file, problems) == read_coreference(data)
+    assert len(problems) == 2
+    for args in (("train", "coreference", file, "-o", tmp_path / "new"), ("evaluate", model, file)):
+        fail(*args)
+        shown = run(*args, "--skip-bad").stderr
+        assert shown.count("left out: ") == 2
+        assert f"left out: {file}, line 2: expected " in shown
+    run("predict", model, file, "-o", out, "--skip-bad")
+    assert len(read_coreference(out)) == 8
+    file.write_text(one)
+    assert "expected mentions" in fail("evaluate", model, file, "--skip-bad")
+
+
+def test_a_begin_line_without_a_name_is_left_out(data, tmp_path):
+    file = tmp_path / "some.conll"
+    file.write_text("#begin nothing\nx\n" + data.read_text())
+    problems = []
+    assert read_coreference(file, problems) == read_coreference(data)
+    assert [problem.line for problem in problems] == [1]
+
+
+def test_several_spans_of_one_token_and_names_of_clusters(model, tmp_path):
+    file, out = tmp_path / "gum.conll", tmp_path / "out.conll"
+    rows = [("Otto", "(person-1(place-2)"), ("Berg", "person-1)"), ("left", "_"), ("him", "(person-1)(event-3")]
+    lines = [f"{k}\t{word}\t{clusters}" for k, (word, clusters) in enumerate([*rows, ("then", "event-3)")])]
+    file.write_text("\n".join(["# begin document one", *lines, "", "# end document", ""]))
+    (document,) = read_coreference(file)
+    spans = [(mention.start, mention.end, mention.cluster) for mention in document.mentions]
+    assert spans == [(0, 2, "person-1"), (0, 1, "place-2"), (3, 5, "event-3"), (3, 4, "person-1")]
+    run("predict", model, file, "-o", out)
+    assert [mention[:3] for mention in read_coreference(out)[0].mentions] == [one[:3] for one in document.mentions]
 
 
 def test_other_columns_are_kept(model, tmp_path):

@@ -97,3 +97,28 @@ def test_contradictions_are_refused(data, tmp_path):
     assert "--valid" in fail("curve", "classes", file, "--valid", file)
     run("prepare", "classes", file, "-o", tmp_path / "prepared", "-q")
     assert "DATA must be a plain file" in fail("curve", "classes", tmp_path / "prepared")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["chain", "graph"])
+def test_curves_over_the_share_of_labels(name, data, tmp_path):
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "curve.html"
+    file = data / KINDS[name].example_file
+    result = curve_of(name, file, "--label-fractions", "0.2,1", "--folds", "2", "-o", page)
+    first, last = result["points"]
+    assert 0 < first["n_labels"] == pytest.approx(0.2 * last["n_labels"], rel=0.2)
+    assert f"from {first['n_labels']} to {last['n_labels']} training labels" in result["conclusion"]
+    assert "training labels" in page.read_text()
+    again = curve_of(name, file, "--label-fractions", "0.2,1", "--folds", "2")
+    assert again["points"] == result["points"]
+
+
+def test_curves_over_labels_are_refused_where_all_labels_are_needed(data):
+    classes, chain = data / "classes.csv", data / KINDS["chain"].example_file
+    refused = fail("curve", "classes", classes, "--label-fractions", "0.1,1")
+    assert "--label-fractions must be left out for classes" in refused
+    assert "--fractions" in fail("curve", "chain", chain, "--label-fractions", "0.1,1", "--fractions", "0.5,1")
+    auto = fail("curve", "chain", chain, "--label-fractions", "0.1,1", "-C", "auto")
+    assert "must be a number with --label-fractions" in auto
+    assert "increasing numbers" in fail("curve", "chain", chain, "--label-fractions", "1,0.1")

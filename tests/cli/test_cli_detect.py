@@ -17,6 +17,7 @@ from latentstruct.cli.run import Training
 from latentstruct.data.boxes import grid_boxes, overlaps
 from latentstruct.data.images import ImageFiles
 from latentstruct.exceptions import InputError
+from latentstruct.features.regions import segment_boxes
 from latentstruct.io.boxes import ImageAnnotation, read_coco, write_coco
 from latentstruct.viz.box_pictures import draw_boxes
 from pictures import encode, pack
@@ -193,6 +194,17 @@ def test_models(options, estimator, loss, data, test_data, tmp_path):
     assert described["latent_loss"] == loss
     assert described["boxes"]["limit"] == 60
     assert described["n_boxes"] == result["n_boxes"] <= 60 * 16
+
+
+def test_segments_are_candidates(data, test_data, tmp_path):
+    run(*train(data, tmp_path, "--candidates", "segments", "--max-iter", 3))
+    described = json.loads(run("info", tmp_path / "model", "--json").stdout)
+    assert described["boxes"]["candidates"] == "segments"
+    run("predict", tmp_path / "model", test_data[0], "-o", tmp_path / "found")
+    files = ImageFiles(test_data[0])
+    for name, one in zip(files, predictions(tmp_path / "found"), strict=True):
+        assert one["box"] in segment_boxes(files.image(name), 60).tolist()
+    assert scores_of(tmp_path / "model", *test_data)["corloc"] >= 0.5
 
 
 def test_boxes_are_not_learned_from(model, data, tmp_path):

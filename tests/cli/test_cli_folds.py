@@ -1,6 +1,8 @@
 """C chosen by folds, and out-of-fold scores, for every kind."""
 
+import itertools
 import json
+import re
 
 import pytest
 
@@ -43,7 +45,41 @@ def test_C_is_chosen_by_the_score_of_the_kind(name, data, tmp_path):
         run("train", name, data / KINDS[name].example_file, "-o", tmp_path, "--C", "auto", "--json", *QUICK).stdout
     )
     chosen = result["chosen_C"]
-    assert load(tmp_path).C == chosen["value"] == chosen["values"][chosen["means"].index(max(chosen["means"]))]
+    model = load(tmp_path)
+    model = model.model if name == "chain" else model
+    assert model.C == chosen["value"] == chosen["values"][chosen["means"].index(max(chosen["means"]))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "option"), [("parse", "--splits=auto"), ("graph", "--hidden=topic=auto")])
+def test_numbers_of_latent_states_are_chosen_beside_a_baseline(name, option, data, tmp_path):
+    file = data / KINDS[name].example_file
+    if name == "graph":
+        file = tmp_path / "topics.jsonl"
+        graph = {"nodes": [{"type": "topic"}, *({"features": {"x": i % 2}, "label": "ab"[i % 2]} for i in range(4))]}
+        graph["edges"] = [[0, i] for i in range(1, 5)]
+        file.write_text(f"{json.dumps(graph)}\n" * 6)
+    options = ("--model", "latent", option, "--folds", "2", "--json", *QUICK)
+    result = json.loads(run("train", name, file, "-o", tmp_path / "model", *options).stdout)
+    chosen = result[f"chosen_{option[2:].split('=')[0]}"]
+    assert chosen["values"] == [2, 3, 4]
+    task = load(tmp_path / "model").task_
+    assert chosen["value"] == (task.splits if name == "parse" else task.hidden["topic"])
+    best = max(chosen["means"])
+    assert chosen["gain"][0] == pytest.approx(best - chosen["baseline"])
+    assert "baseline" in chosen["description"]
+    assert result["out_of_fold"]["score"]["folds"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["chain", "graph", "rank", "motif", "align"])
+def test_reports_show_out_of_fold_scores_before_those_of_the_training_data(name, data, tmp_path):
+    pytest.importorskip("matplotlib")
+    report = tmp_path / "report.html"
+    file = data / KINDS[name].example_file
+    run("train", name, file, "-o", tmp_path / "model", "--folds", "2", "--report", report, *QUICK)
+    page = report.read_text()
+    assert 0 < page.index("out-of-fold ") < page.index("the training data")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -75,3 +111,33 @@ def test_contradictions_are_refused(data, tmp_path):
     assert "one per example" in fail(
         "train", "classes", file, "-o", tmp_path / "m", "--folds", "2", "--groups", tmp_path / "groups", "-q"
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_of_one_text_stay_in_one_fold(tmp_path):
+    text = KINDS["coreference"].example().decode()
+    numbers = itertools.count()
+
+    def shared(match):
+        # Two documents each are parts of one text.
+        return f"#begin document (text{next(numbers) // 2}); part 000"
+
+    file, written = tmp_path / "texts.conll", tmp_path / "folds.jsonl"
+    file.write_text(re.sub("#begin document .*", shared, text))
+    options = ("--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "coreference", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one text stay in one fold" in found.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sentences_of_one_document_stay_in_one_fold(tmp_path):
+    sentence = "a X\nb Y\n\n"
+    file, written = tmp_path / "documents.txt", tmp_path / "folds.jsonl"
+    file.write_text("".join(f"-DOCSTART- O\n\n{sentence}{sentence}" for _ in range(6)))
+    options = ("--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "chain", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one document stay in one fold: 12 in 6 documents" in found.stderr

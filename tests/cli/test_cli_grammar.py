@@ -19,6 +19,8 @@ USERS_OF_MODELS = ("predict", "evaluate", "report", "info")
 
 # What differs though it has one name, and why.
 DIFFERENT_HELP = {
+    "wide": "of graphs to train on, or of one model",
+    "max-seconds": "limits another program in infer, which has no iterations",
     "C": "tells what an example is",
     "model": "names the models of the kind; an argument elsewhere",
     "data": "tells the form of the file",
@@ -50,6 +52,7 @@ DIFFERENT_FORM = {
     "output": "what is written",
     "jobs": "one process is usual, as many threads as cores are",
     "exact": "the opposite of an estimate, or of a greedy search",
+    "wide": "the usual one comes first",
 }
 
 
@@ -68,7 +71,9 @@ def usages():
 @pytest.mark.parametrize("key", sorted(key for key, ones in usages().items() if len(ones) > 1))
 def test_an_option_means_the_same_everywhere(key):
     ones = usages()[key]
-    forms = {(one.options, one.opposites, one.metavar, one.type, one.choices, one.size, one.minimum) for one in ones}
+    forms = {
+        (one.options, one.opposites, one.metavar, one.type, one.choices, one.repeated, one.minimum) for one in ones
+    }
     assert (len(forms) == 1) or key in DIFFERENT_FORM, forms
     helps = {one.help for one in ones}
     assert (len(helps) == 1) or key in DIFFERENT_HELP, helps
@@ -77,7 +82,9 @@ def test_an_option_means_the_same_everywhere(key):
 def test_no_difference_is_excused_that_is_none():
     ones = usages()
     assert {key for key in DIFFERENT_HELP if len({one.help for one in ones[key]}) == 1} == set()
-    forms = {key: {(one.options, one.metavar, one.choices, one.size) for one in ones[key]} for key in DIFFERENT_FORM}
+    forms = {
+        key: {(one.options, one.metavar, one.choices, one.repeated) for one in ones[key]} for key in DIFFERENT_FORM
+    }
     assert {key for key, found in forms.items() if len(found) == 1} <= {"C", "exact"}
 
 
@@ -216,5 +223,5 @@ def test_the_description_leaves_nothing_out():
     shape = named("train chain")["shape"]
     assert (shape.usage(), shape.default, shape.type) == ("--shape / --no-shape", "on", "switch")
     assert named("train motif")["order"].explanation() == "Order of the Markov background. [default: 3; from 0 to 5]"
-    assert named("train graph")["hidden"].size is None
+    assert named("train graph")["hidden"].repeated
     assert [one.name for one in chain.parameters[-2:]] == list(SHARED)

@@ -121,19 +121,50 @@ def test_another_model_in_the_same_folder_leaves_no_old_files(model, tmp_path):
     assert sorted(path.name for path in model.iterdir()) == ["model.json", "notes.txt", weights_file(model).name]
 
 
+def test_scores_of_long_sequences_are_comparable(model, tmp_path):
+    rng = np.random.default_rng(5)
+    shares, warned = {}, {}
+    for length in (40, 4000):
+        data = write_fasta(tmp_path / "data.fa", random_sequences(40, length, rng))
+        done = run("predict", model, data, "-o", tmp_path / "out.tsv")
+        rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().splitlines()[1:]]
+        shares[length], warned[length] = np.mean([row[7] == "+1" for row in rows]), done.stderr
+        assert 0.2 < np.mean([float(row[8]) for row in rows]) < 0.8
+    assert shares[40] <= 0.2
+    assert shares[4000] <= 0.3
+    assert "longer" not in warned[40]
+    assert "40 of 40 sequences are longer than those trained on (at most 40 letters)" in " ".join(warned[4000].split())
+
+
+def test_words_beside_the_motif(files, tmp_path):
+    result = json.loads(train(files, tmp_path / "m", "--kmers", 3, "--gaps", 1, "--json").stdout)
+    assert result["n_weights"] == 4 * 8 + 4**2 + 3 * 4**3
+    assert result["consensus"] == MOTIF
+    known = json.loads(run("info", tmp_path / "m", "--json", "--top", 5).stdout)
+    assert len(known["words"]) == 5
+    assert known["words"][0][0] in run("info", tmp_path / "m").stdout
+    page = tmp_path / "m.html"
+    run("report", tmp_path / "m", "--positive", files.positive, "--negative", files.negative, "-o", page)
+    assert "Words beside the motif" in page.read_text()
+    data = ("train", "motif", "--positive", files.positive, "-o", tmp_path / "x")
+    assert "kmers" in fail(*data, "--gaps", 1)
+    assert "several motifs" in fail(*data, "--kmers", 3, "--motifs", "auto")
+
+
 def test_predicted_sites(model, files, tmp_path):
     run("predict", model, files.negative, "-o", tmp_path / "out.tsv")
     rows = [line.split("\t") for line in (tmp_path / "out.tsv").read_text().splitlines()]
-    assert rows[0] == ["#sequence", "start", "end", "motif", "score", "strand", "site", "label"]
+    assert rows[0] == ["#sequence", "start", "end", "motif", "score", "strand", "site", "label", "p_value"]
     sequences = read_fasta(files.negative).sequences
     scores = load(model).decision_function(sequences)
     for row, sequence, score in zip(rows[1:], sequences, scores, strict=True):
         assert row[7] == ("+1" if score > 0 else "-1")
         assert float(row[4]) == pytest.approx(score, rel=1e-4)
         assert sequence[int(row[1]) : int(row[2])] == row[6]
+        assert 0 <= float(row[8]) <= 1
     piped = run("predict", model, "-", stdin=">a\nccgattacacgg\n").stdout.splitlines()
     cells = piped[1].split("\t")
-    assert (cells[1:4], cells[5:]) == (["2", "10", "positive0"], ["+", MOTIF, "+1"])
+    assert (cells[1:4], cells[5:8]) == (["2", "10", "positive0"], ["+", MOTIF, "+1"])
 
 
 def test_both_strands(tmp_path):

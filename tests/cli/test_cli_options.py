@@ -13,9 +13,10 @@ from latentstruct.cli import kinds
 from latentstruct.cli.commands import app
 from latentstruct.cli.common import reported_errors, say_warnings
 from latentstruct.cli.grammar import option_namer
+from latentstruct.cli.kind import format_facts
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import FormatError, InputError
 
 IMAGES = ("images", "-", "--valid", "images", "--valid-labels", "-")
 OTHER_FILES = {"detect": IMAGES, "segment": IMAGES, "motif": ("--positive", "-", "--background", "-")}
@@ -72,3 +73,31 @@ def test_library_parameters_are_mapped_to_the_options_that_set_them():
         assert name_of(parameter) == option
         assert name_of("no_such_parameter") is None
     assert option_namer(trainings["chain"])("data") == "DATA"
+
+
+def test_declared_facts_are_formatted_and_left_out_where_nothing_is_known():
+    declared = (
+        ("share", "{share:%} of {n}"),
+        ("levels", "{levels:g}{titles: and titles|}"),
+        ("order", "{tagged:words with tags|words}"),
+        ("limit", "{n}, at most {box[limit]} per image"),
+        ("not known", "{nothing}"),
+        ("missing", "{absent:.3f}"),
+    )
+    values = {"share": 0.25, "n": 4, "levels": (0.0, 2.0), "titles": True, "tagged": False, "box": {"limit": 9}}
+    assert format_facts(declared, {**values, "nothing": None}) == [
+        ("share", "25.00 % of 4"),
+        ("levels", "0, 2 and titles"),
+        ("order", "words"),
+        ("limit", "4, at most 9 per image"),
+    ]
+    assert format_facts((("share", "{n} with {share:%}"),), {"n": 1, "share": None}) == [("share", "1 with –")]
+
+
+@pytest.mark.parametrize(("kind", "item"), [("graph", "graph"), ("program", "program")])
+def test_errors_about_examples_name_them_as_the_file_does(kind, item):
+    with raises(f"data.jsonl, {item} 4", got=1, expected="two", error=FormatError), KINDS[kind].naming("data.jsonl"):
+        raise InputError("X[3]", 1, "two")
+    for other in ("k", "X"):
+        with raises(other, got=1, expected="two"), KINDS[kind].naming("data.jsonl"):
+            raise InputError(other, 1, "two")

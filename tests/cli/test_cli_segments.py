@@ -95,7 +95,7 @@ def test_the_longest_span_is_a_limit(data, tmp_path):
             "expected another label, as this one.*got a span with the label 'O'",
         ),
         ('{"tokens": ["a"], "spans": [[0, 1, null]]}', "expected some spans with labels.*got none"),
-        ('{"tokens": "a", "spans": []}', "expected array at tokens"),
+        ('{"tokens": "a", "spans": []}', "expected array . null at tokens"),
         ('{"tokens": ["a"]', "as JSON on each line"),
         ("", "expected sentences, one per line.*got none"),
     ],

@@ -15,7 +15,13 @@ from skimage.transform import resize
 
 from error_fields import raises
 from latentstruct.data.boxes import check_boxes, grid_boxes, nearest_box, overlaps
-from latentstruct.datasets import load_mammals, load_msrc_animals
+from latentstruct.datasets import (
+    load_caltech_animals,
+    load_mammals,
+    load_msrc_animals,
+    load_voc_actions,
+    load_voc_mammals,
+)
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.features.boxes import (
     BoxFeatures,
@@ -613,6 +619,75 @@ def test_mammals(tmp_path):
 def test_bad_mammals(notes, message, tmp_path):
     with pytest.raises(FormatError, match=message):
         load_mammals(write_mammals(tmp_path, notes))
+
+
+OBJECTS = [
+    {"file": "cat/1.jpg", "label": "cat", "size": [60, 40], "box": [1, 2, 30, 40.4], "truncated": False},
+    {"file": "dog/1.jpg", "label": "dog", "size": [50, 45], "box": [0, 0, 9, 9]},
+    {"file": "cow/2.jpg", "label": "cow", "size": [30, 30], "box": [3, 3, 20, 25]},
+]
+
+
+def write_objects(home, folder, notes, file="boxes.json"):
+    (home / folder).mkdir()
+    with zipfile.ZipFile(home / folder / "images.zip", "w") as archive:
+        for k, one in enumerate(OBJECTS):
+            width, height = one["size"]
+            archive.writestr(one["file"], encode(noise(k, height, width)))
+    raw = notes if isinstance(notes, bytes) else msgspec.json.encode({"box_format": "any", "images": notes})
+    (home / folder / file).write_bytes(raw)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("load", "folder", "file"),
+    [
+        (load_voc_mammals, "voc2012_mammals", "boxes.json"),
+        (load_caltech_animals, "caltech_animals", "boxes.json"),
+        (load_voc_actions, "voc2012_actions", "actions.json"),
+    ],
+)
+def test_photographs_of_objects(load, folder, file, tmp_path):
+    found = load(write_objects(tmp_path, folder, OBJECTS, file))
+    assert (found.names, found.labels) == ([one["file"] for one in OBJECTS], ["cat", "dog", "cow"])
+    assert [boxes.tolist() for boxes in found.boxes] == [[[1, 2, 30, 40]], [[0, 0, 9, 9]], [[3, 3, 20, 25]]]
+    for k, image in enumerate(found.images):
+        np.testing.assert_array_equal(image, noise(k, *image.shape[:2]))
+    same_images(pickle.loads(pickle.dumps(found)), found)
+
+
+def test_classes_of_photographs_are_chosen(tmp_path):
+    home = write_objects(tmp_path, "caltech_animals", OBJECTS)
+    found = load_caltech_animals(home, classes=["cow", "cat"])
+    assert found.labels == ["cat", "cow"]
+    for classes in (["cat", "horse"], []):
+        with pytest.raises(InputError) as caught:
+            load_caltech_animals(home, classes=classes)
+        assert (caught.value.parameter, caught.value.expected) == ("classes", "some of cat, cow, dog")
+
+
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [
+        (b"{", "expected images with file, label, size and box"),
+        ([{"file": "cat/1.jpg"}], "expected images with file, label, size and box"),
+        ([OBJECTS[0] | {"file": "x.jpg"}], r"expected an image x\.jpg as in"),
+        ([OBJECTS[0] | {"box": [5, 5, 1, 9]}], r"expected a box within the image cat/1\.jpg"),
+    ],
+)
+def test_bad_photographs_of_objects(notes, message, tmp_path):
+    with pytest.raises(FormatError, match=message):
+        load_voc_mammals(write_objects(tmp_path, "voc2012_mammals", notes))
+
+
+@needs_data
+def test_real_photographs_of_objects():
+    counts = Counter(load_voc_mammals().labels)
+    assert counts == dict.fromkeys(["cat", "cow", "dog", "horse", "sheep"], 60)
+    assert len(load_caltech_animals(classes=["elephant", "panda"]).images) == 97
+    actions = load_voc_actions()
+    assert len(set(actions.labels)) == 10
+    assert len(actions.images) == 784
 
 
 def write_animals(home, masks, classes="void grass bird cat cow dog sheep"):

@@ -12,7 +12,9 @@ from latentstruct import (
     CRF,
     AutoC,
     Chain,
+    ConvergenceWarning,
     FoldScores,
+    GroupNorm,
     HiddenCRF,
     IterativeLSVM,
     KernelStructuralSVM,
@@ -26,6 +28,7 @@ from latentstruct import (
     StructuralSVM,
     StructuredPerceptron,
     assign_folds,
+    compare_settings,
     load,
 )
 
@@ -171,8 +174,16 @@ def test_measures_are_tried_around_their_usual_C():
     assert model.cv_results_.values[0] == pytest.approx(0.1 * task.comparable_C(y == 1))
 
 
-def test_finished_values_are_not_trained_again(tmp_path):
-    X, y = classes()
+@pytest.mark.parametrize(
+    ("estimator", "make"),
+    [
+        (StructuralSVM(Multiclass()), classes),
+        (CRF(Chain()), chains),
+        (LatentSSVM(LatentMulticlass()), latents),
+    ],
+)
+def test_finished_values_are_not_trained_again(estimator, make, tmp_path):
+    X, y = make()
     calls = []
 
     def scoring(model, X_test, y_test):
@@ -181,7 +192,7 @@ def test_finished_values_are_not_trained_again(tmp_path):
             raise KeyboardInterrupt
         return model.score(X_test, y_test)
 
-    estimator = StructuralSVM(Multiclass(), C=AutoC(scoring=scoring, **FEW), n_jobs=1)
+    estimator = clone(estimator).set_params(C=AutoC(scoring=scoring, **FEW), n_jobs=1)
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(X, y, checkpoint=tmp_path / "state")
     model = estimator.fit(X, y, checkpoint=tmp_path / "state")
@@ -191,7 +202,7 @@ def test_finished_values_are_not_trained_again(tmp_path):
     estimator.fit(X, y, checkpoint=tmp_path / "state")
     assert len(calls) == n_calls
     with raises("checkpoint"):
-        estimator.fit(X + 1.0, y, checkpoint=tmp_path / "state")
+        estimator.fit([x + 1.0 for x in X], y, checkpoint=tmp_path / "state")
 
 
 def test_paths_end_after_values_that_are_clearly_worse():
@@ -250,3 +261,59 @@ def test_a_plot_is_drawn():
     for values in ([0.1, 1.0], ["few", "many"]):
         ax = FoldScores("C", values, scores, baseline=scores[0]).plot(Figure().add_subplot())
         assert len(ax.lines) >= 3
+
+
+def alternating_clusters(n=120):
+    """Four clusters in a row, whose classes alternate: two states per class are needed."""
+    rng = np.random.default_rng(0)
+    center = np.arange(n) % 4
+    return (2.0 * center + 0.3 * rng.normal(size=n))[:, None], center % 2
+
+
+def test_settings_are_compared_with_each_other_and_with_a_baseline():
+    X, y = alternating_clusters()
+    model = LatentSSVM(LatentMulticlass(weights="state", n_states=2, bias=1.0), C=10.0)
+    plain = StructuralSVM(Multiclass(bias=1.0), C=10.0)
+    found = compare_settings(model, X, y, "task__n_states", [1, 2], baseline=plain, n_folds=3)
+    assert found.parameter == "n_states"
+    assert found.scores.shape == (2, 3)
+    assert found.value == 2
+    gain, error = found.gain
+    assert gain == pytest.approx((found.scores[1] - found.baseline).mean())
+    assert gain > 2.0 * error
+    assert "clearly better" in found.describe()
+    again = compare_settings(model, X, y, "task__n_states", [1, 2], baseline=plain, n_folds=3, random_state=0)
+    assert (again.scores == found.scores).all()
+
+
+def test_settings_are_chosen_from_the_strengths_of_a_group_norm_too():
+    X, y = alternating_clusters(60)
+    model = LatentSSVM(LatentMulticlass(weights="state", n_states=3, bias=1.0), C=10.0)
+    norms = [GroupNorm(weights=1e3), GroupNorm(weights=0.1)]
+    with pytest.warns(ConvergenceWarning):
+        found = compare_settings(model, X, y, "regularizer", norms, n_folds=2)
+    assert found.value is norms[int(np.argmax(found.means))]
+    with raises("baseline"):
+        _ = found.gain
+
+
+def test_groups_stay_together_where_settings_are_compared():
+    X, y = alternating_clusters(40)
+    seen = []
+
+    def scoring(model, X, y):
+        seen.append(X[:, 0])
+        return model.score(X, y)
+
+    groups = np.arange(40) // 4
+    model = StructuralSVM(Multiclass(bias=1.0), n_jobs=1)
+    compare_settings(model, X, y, "C", [0.1], n_folds=2, groups=groups, scoring=scoring)
+    for part in seen:
+        held = np.isin(X[:, 0], part)
+        assert all(len(set(held[groups == group])) == 1 for group in range(10))
+
+
+def test_no_settings_are_refused():
+    X, y = alternating_clusters(20)
+    with raises("values"):
+        compare_settings(StructuralSVM(Multiclass()), X, y, "C", [])

@@ -14,6 +14,7 @@ from latentstruct import (
     KernelStructuralSVM,
     LatentMulticlass,
     LatentSSVM,
+    ModLat,
     Multiclass,
     StructuralSVM,
     regularization_path,
@@ -144,6 +145,21 @@ def test_latent_models_keep_the_better_of_two_starts():
     with pytest.raises(InputError) as caught:
         path.model(0.5)
     assert caught.value.parameter == "C"
+
+
+def test_models_of_latent_uncertainty_keep_all_their_weights():
+    rng = np.random.default_rng(0)
+    X, y, h = rng.normal(size=(30, 3, 2)), rng.integers(0, 2, 30), rng.integers(0, 3, 30)
+    X[np.arange(30), h] += 6.0 * (2 * y[:, None] - 1)
+    scores = []
+    estimator = ModLat(LatentMulticlass(latent_loss="zero_one"))
+    path = regularization_path(estimator, X, y, Cs=[0.1, 1.0], score=lambda model: model.score(X, y))
+    for C in path.Cs:
+        model = path.model(float(C))
+        assert model.C == C
+        scores.append(model.score(X, y))
+        np.testing.assert_allclose([p.sum() for p in model.latent_distribution(X, y)], 1.0)
+    assert scores == path.scores.tolist()
 
 
 def test_a_path_can_be_ended_by_its_callback_or_by_time():

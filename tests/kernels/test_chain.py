@@ -7,6 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from latentstruct._native import chain as kernels
+from latentstruct._native.chain_distributions import pool_labelings
 from latentstruct.core.protocols import Temperature
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
@@ -53,7 +54,7 @@ def pool(scores, offsets, transitions, temperature, weights, by, labels=NO_LABEL
     n, k = len(transitions), len(offsets) - 1
     marginals, values = scores.copy(), np.empty(k)
     pairs = np.zeros(({TOGETHER: 1, BY_SEQUENCE: k, BY_TOKEN: len(scores)}[by], n, n))
-    kernels.pool_labelings(marginals, offsets, labels, transitions, *temperature, limit, weights, by, values, pairs)
+    pool_labelings(marginals, offsets, labels, transitions, *temperature, limit, weights, by, values, pairs)
     return values, marginals, pairs
 
 

@@ -5,8 +5,16 @@ import pytest
 from scipy import sparse
 
 from latentstruct._native.candidates import best_candidates, best_classes
-from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
+from latentstruct._native.rows import (
+    add_pairs_transposed,
+    add_rows_transposed,
+    compress_matrix,
+    rows_dot,
+    rows_times_pairs,
+    rows_times_weights,
+)
 from latentstruct.planes.plane import Rows
+from latentstruct.tasks.chain.seen import SeenPairs
 
 
 def random_rows(seed, unit):
@@ -85,3 +93,30 @@ def test_best_candidates_are_the_first_of_the_highest():
     heights = scores + extra[truth][:, labels].T
     np.testing.assert_array_equal(winners, heights.argmax(axis=0))
     np.testing.assert_array_equal(values, heights.max(axis=0))
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 11, 22])
+@pytest.mark.parametrize("unit", [True, False])
+def test_products_with_weights_of_some_pairs_are_those_of_a_dense_matrix(n, unit):
+    rng = np.random.default_rng(n)
+    matrix = (rng.random((9, 6)) < 0.5) * (1.0 if unit else rng.normal(size=(9, 6)))
+    compressed, seen = compress_matrix(matrix), rng.random((6, n)) < 0.4
+    seen[:2] = True
+    pairs = SeenPairs(2, np.append(0, np.cumsum(seen[2:].sum(axis=1))), np.nonzero(seen[2:])[1].astype(np.int32))
+    weights, coefficients = rng.normal(size=seen.sum()), rng.normal(size=(4, n))
+    dense, selected = np.zeros((6, n)), np.array([8, 0, 0, 3])
+    dense[seen] = weights
+    out, sums = np.empty((4, n)), np.zeros(len(weights))
+    rows_times_pairs(compressed, selected, pairs, weights, out)
+    add_pairs_transposed(compressed, selected, pairs, coefficients, sums)
+    assert np.allclose(out, matrix[selected] @ dense)
+    assert np.allclose(sums, (matrix[selected].T @ coefficients)[seen])
+
+
+def test_pairs_that_do_not_fit_are_refused():
+    compressed, pairs = compress_matrix(np.ones((2, 3))), SeenPairs(1, np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    out, weights = np.empty((2, 2)), np.zeros(4)
+    rows_times_pairs(compressed, np.arange(2), pairs, weights, out)
+    for wrong in (pairs._replace(full=2), pairs._replace(labels=pairs.labels + 2), pairs._replace(at=pairs.at + 1)):
+        with pytest.raises(ValueError):
+            rows_times_pairs(compressed, np.arange(2), wrong, weights, out)

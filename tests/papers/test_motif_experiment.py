@@ -1,11 +1,13 @@
 """Parts of the motif experiment: matched negatives, folds, the Gibbs sampler, thresholds, hits."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from latentstruct import Motif
 from latentstruct.datasets import make_planted_motif
@@ -15,6 +17,7 @@ from latentstruct.tasks.motif.sites import reverse_complement
 from latentstruct_papers import lssvm_motif
 from latentstruct_papers.gibbs import GibbsSampler
 from latentstruct_papers.motif_data import fold_groups, related_groups
+from latentstruct_papers.pwm_em import PwmEM
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 
@@ -107,11 +110,58 @@ def test_threshold_has_the_fewest_errors(items):
     assert reached == least
 
 
-def test_each_fold_takes_the_c_of_the_others():
-    folds = np.array([0, 0, 1, 1])
-    wrong = np.array([[True, True, False, False], [False, False, True, True]])
-    # Each value of C errs on one fold only, so the other fold always recommends the wrong one.
-    assert lssvm_motif.chosen_errors(wrong, folds).all()
+@pytest.mark.parametrize("strands", [1, 2])
+def test_expectation_maximization_finds_a_planted_motif(strands):
+    planted = make_planted_motif(60, 60, 60, 10, 0.1, strands=strands, random_state=4)
+    fitted = PwmEM(Motif(10, 1, strands)).fit(planted.X, planted.Y)
+    found = [h for h in fitted.task.complete(fitted.task.prepare(planted.X, planted.Y), fitted.coef_) if h is not None]
+    shifts = [(h[0] - site[0]) * site[1] for h, site in zip(found, planted.sites[:60], strict=True)]
+    assert np.unique(shifts, return_counts=True)[1].max() >= 0.8 * 60
+
+
+def planted_problem(n_folds):
+    planted = make_planted_motif(40, 40, 40, 8, 0.0, random_state=1)
+    X = [*planted.X, "ACGT" * 10]
+    return lssvm_motif.Problem(X, np.append(planted.Y, -1), np.ones(81), np.append(np.arange(80) % n_folds, -1), 80)
+
+
+def test_folds_inside_a_training_part_leave_its_test_part_out():
+    problem = planted_problem(5)
+    short = replace(lssvm_motif.QUICK, n_folds=5, n_inner=2)
+    for fold in range(5):
+        inner = lssvm_motif.inner_folds(problem, fold, short)
+        assert np.array_equal(inner == -2, problem.folds == fold)
+        assert inner[-1] == -1
+        assert set(inner[inner >= 0]) == {0, 1}
+        assert all(len(set(inner[problem.folds == other])) == 1 for other in range(5))
+
+
+def test_methods_separate_planted_words():
+    problem = planted_problem(4)
+    short = replace(lssvm_motif.QUICK, n_folds=4, grid=(0.1,), words=((6, 0), (4, 1)))
+    wrong, chosen = lssvm_motif.latent_errors(problem, Motif(8, 0), short, (1,))
+    assert wrong.mean() < 0.2
+    assert chosen == [(0.1, 1)] * 4
+    assert lssvm_motif.word_svm_errors(problem, 1, short).mean() < 0.3
+
+
+def test_differences_of_methods_are_tested_over_folds_and_seeds():
+    found = lssvm_motif.Results()
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        found.folds.append(np.arange(200) % 10)
+        found.add("LSSVM", 11, rng.random(200) < 0.1)
+        found.add("Gibbs", 11, rng.random(200) < 0.4)
+        found.add("same", None, found.errors["LSSVM", 11][-1])
+    mean, p_value = found.compare("LSSVM", "Gibbs", 11, 11)
+    close = found.rate("LSSVM", 11) - found.rate("Gibbs", 11)
+    assert mean == pytest.approx(close)
+    assert p_value < 0.01
+    assert found.compare("LSSVM", "same", 11, None) == (0.0, 1.0)
+    # By hand: k = 30 differences, test/training = 1/9.
+    difference = found.fold_rates("LSSVM", 11) - found.fold_rates("Gibbs", 11)
+    t = difference.mean() / np.sqrt((1 / 30 + 1 / 9) * difference.var(ddof=1))
+    assert p_value == pytest.approx(2 * stats.t.sf(abs(t), 29))
 
 
 @settings(deadline=None)
@@ -128,19 +178,6 @@ def test_consensus_matches_count_letters(sequences):
             )
         assert score == max(best.values())
         assert best[start] == score
-
-
-@given(st.lists(st.text("ACGT", min_size=3, max_size=15), min_size=1, max_size=4))
-def test_word_frequencies_ignore_the_strand(sequences):
-    found = lssvm_motif.word_frequencies(sequences, 3)
-    mirrored = lssvm_motif.word_frequencies([reverse_complement(x) for x in sequences], 3)
-    np.testing.assert_allclose(found, mirrored)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0)
-    first = sequences[0]
-    words = [first[i : i + 3] for i in range(len(first) - 2)]
-    smaller = [min(word, reverse_complement(word)) for word in words]
-    number = 16 * "ACGT".index(smaller[0][0]) + 4 * "ACGT".index(smaller[0][1]) + "ACGT".index(smaller[0][2])
-    np.testing.assert_allclose(found[0, number], smaller.count(smaller[0]) / len(smaller))
 
 
 def test_hits_are_counted_by_centres():

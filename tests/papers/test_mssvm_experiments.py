@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from latentstruct.solvers.base import initial_weights
 from latentstruct_papers import (
     mssvm_convergence,
+    mssvm_map,
     mssvm_samples,
     mssvm_segmentation,
     mssvm_simulation,
@@ -117,11 +118,11 @@ def test_modlat_with_a_loss_that_ignores_hidden_nodes_is_the_latent_ssvm(field):
 def test_table2_has_all_rows(monkeypatch):
     monkeypatch.setattr(mssvm_table2, "TRIALS", {"chain": 2, "grid": 2})
     said = []
-    trainings = mssvm_table2.TRAININGS
+    trainings = (mssvm_table2.TRUE, *mssvm_table2.TRAININGS)
     plan = [
         ("chain", "variance", trainings, 2),
         ("grid", "variance", trainings, 2),
-        ("chain", "deviation", ("default",), 2),
+        ("chain", "deviation", (mssvm_table2.TRUE, "default"), 2),
     ]
     sizes = {"n_nodes": 6, "shape": (2, 2), "n_train": 5, "n_test": 10}
     scores = mssvm_table2.measure_all(Trials(), plan, sizes, said.append)
@@ -211,16 +212,49 @@ def test_convergence_tables():
     for row in table.rows:
         assert row[3] <= min(row[1:3]) + 1e-9
     assert len(results.pace_table().rows) == len(mssvm_convergence.SHOWN_PASSES)
+    sgd, cccp = results.claims()
+    assert (sgd.what[-3:], cccp.what[-4:]) == ("SGD", "CCCP")
+    excess = [100 * (row[1] / row[3] - 1) for row in table.rows]
+    assert sgd.found.startswith(f"{np.mean(excess):.1f} ± ")
     assert len(draw(results.draw_norms).lines) == len(draw(results.draw_objectives).lines) == 3
+
+
+# ---- the map --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", mssvm_map.MISMATCHES, ids=lambda how: how.name)
+def test_training_examples_are_spoiled_as_described(how):
+    field = make_hidden_field("chain", n_train=30, n_test=2, n_nodes=20, random_state=0)
+    X, Y, X_test = mssvm_map.spoil(field, how, 25, seed=1)
+    assert len(X) == len(Y) == 25
+    assert len(X[0].edges) == len(X_test[0].edges) == round(how.edges * 19)
+    changed = np.mean([(y != t)[~field.hidden].mean() for y, t in zip(Y, field.Y_train, strict=False)])
+    # A quarter of the random labels is right.
+    assert changed == pytest.approx(0.75 * how.noise, abs=0.06)
+    assert all((y[field.hidden] == -1).all() for y in Y)
+    found = mssvm_map.measure(how, 4, 0, (1.0,))
+    assert [C for _, C in found.values()] == [1.0, 1.0]
+    assert all(accuracy > 0.25 for accuracy, _ in found.values())
+
+
+def test_map_has_paired_differences():
+    results = mssvm_map.Map(mssvm_map.MISMATCHES[:1], (5, 20))
+    name = mssvm_map.RIGHT.name
+    for size, ours, others in ((5, 0.6, 0.5), (5, 0.8, 0.7), (20, 0.9, 0.9), (20, 0.7, 0.7)):
+        results.add(name, size, {"MSSVM": [ours, 1.0], "HCRF": [others, 0.1]})
+    assert results.table().rows == [[name, "+10.0 ± 0.0", "+0.0 ± 0.0"]]
+    (claim,) = results.claims()
+    assert claim.found == "+5.0 ± 0.0 over 2 trials; by size +10.0, +0.0"
+    assert claim.verdict == "reproduced"
+    assert len(draw(results.draw).texts) == 2
 
 
 # ---- figures ---------------------------------------------------------------------------------------------
 
 
 def test_sample_sizes_are_nested():
-    scores = Scores()
-    for trial in range(2):
-        mssvm_samples.measure(scores, (4, 8), trial, n_nodes=6, n_test=10)
+    measured = [mssvm_samples.measure((4, 8), trial, {"n_nodes": 6, "n_test": 10}) for trial in range(2)]
+    scores = mssvm_samples.collect((4, 8), measured)
     results = mssvm_samples.SampleSizes(scores, (4, 8))
     table = results.table()
     assert [row[0] for row in table.rows] == [4, 8]
@@ -228,6 +262,9 @@ def test_sample_sizes_are_nested():
     assert table.rows[0][4] == scores.difference((4, LSSVM.name), (4, MSSVM.name))
     assert table.rows[0][5] == scores.difference((4, HCRF.name), (4, MSSVM.name))
     assert len(draw(results.draw).containers) == 3
+    errors = [100 * np.mean([scores.found[size, model.name] for size in (4, 8)]) for model in (MSSVM, LSSVM)]
+    assert results.claims()[0].found.startswith(f"{errors[0]:.1f}, {errors[1]:.1f}: ")
+    assert results.claims()[1].what.endswith("mean over 4 to 4 examples")
 
 
 def test_segmentation_has_all_columns():
@@ -239,6 +276,7 @@ def test_segmentation_has_all_columns():
     assert row[0] == "30%"
     assert row[1] == scores.mean(5.0, 0.3, MSSVM.name)
     assert row[4] == scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name))
+    assert scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name)) in results.claims()[0].found
     assert len(draw(results.draw).containers) == 3
     assert draw(mssvm_segmentation.draw_image).images[0].get_array().shape == (20, 40)
 

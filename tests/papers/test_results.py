@@ -71,7 +71,7 @@ def saved(claims, name="snakes", **changes):
 @given(st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable()))
 def test_any_text_is_escaped(text):
     shown = page([saved([Claim(text, "", text, "reproduced")])])
-    cells = [line.removeprefix("   * - ").removeprefix("     - ") for line in shown.splitlines()[14:18]]
+    cells = [line.removeprefix("   * - ").removeprefix("     - ") for line in shown.splitlines()[16:20]]
     assert re.sub(r"\\(.)", r"\1", cells[0]) == text
     assert cells[1:] == ["–", cells[0], "reproduced"]
 
@@ -79,6 +79,7 @@ def test_any_text_is_escaped(text):
 def test_page_and_times():
     shown = page([saved([Claim("a", "1.0", "2.0", "undecided", other_data=True)])])
     assert "undecided (different data)" in shown
+    assert shown.startswith("1 statements: 1 undecided.\n")
     assert "``latentstruct reproduce snakes``: 30 s of CPU time." in shown
     with pytest.raises(FormatError):
         insert("no comments", shown)

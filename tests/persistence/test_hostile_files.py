@@ -338,7 +338,7 @@ def test_weights_that_announce_a_terabyte_or_another_type_are_refused(model):
     ):
         header = json.dumps({"coef": entry}).encode()
         weights_file(model).write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
-        refuse(model, "an undamaged file of weights|vectors of finite float64 weights")
+        refuse(model, "an undamaged file of weights|a vector of finite float64 weights")
 
 
 @pytest.mark.parametrize("name", ["model.json", "weights"])

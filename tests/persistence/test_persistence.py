@@ -589,7 +589,7 @@ def test_deep_nesting(folder):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.full(10, np.nan), "vectors of finite float64 weights, got nan at index 0 in 'coef'"),
+        (np.full(10, np.nan), "a vector of finite float64 weights, got nan at index 0 in 'coef'"),
         (np.append(np.zeros(9), np.inf), "got inf at index 9 in 'coef'"),
         (np.zeros((5, 2)), r"got float64 of shape \(5, 2\)"),
         (np.zeros(10, dtype=np.float32), "got float32"),
@@ -620,14 +620,14 @@ def signed(path, **vectors):
 @pytest.mark.parametrize(
     ("theta", "message"),
     [
-        (None, r"weights-\w+\.safetensors: expected 'theta' for ModLat"),
-        (np.zeros(3), "expected 4 weights .* got 3 weights"),
-        (np.full(4, np.nan), "got nan at index 0 in 'theta'"),
+        (None, "expected the parts of ModLat other than its weights, got KeyError\\('theta'\\)"),
+        (np.zeros(3), "4 finite weights, unless .* got float64 of shape \\(3,\\)"),
+        (np.full(4, np.nan), "4 finite weights, unless"),
     ],
 )
 def test_weights_of_latents_are_missed(theta, message, tmp_path):
     model = uncertain(tmp_path / "model")
-    signed(tmp_path / "model", coef=model.coef_, theta=theta)
+    signed(tmp_path / "model", **{"coef": model.coef_, "part.theta": theta})
     refuse(tmp_path / "model", message)
 
 

@@ -302,6 +302,39 @@ def test_growth_keeps_everything():
     assert len(trial.store) == trial.store.slots.count.sum()
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_extrapolated_masses_stay_in_the_simplices_and_increase_the_dual(seed):
+    # A store this small drops planes and merges them, between two moments too.
+    trial = Trial(seed, n_examples=5, most=4)
+    earlier, moved = None, 0
+    for step in range(60):
+        trial.append()
+        trial.store.tick()
+        trial.ascend("smo", steps=1)
+        latest = trial.store.masses()
+        if step % 3 == 0 and earlier is not None:
+            before, offset = dual_value(trial.store, trial.w), trial.store.combination().offset
+            change, gain = trial.store.extrapolate(earlier, trial.w)
+            close(offset + change, trial.store.combination().offset)
+            close(before + gain, dual_value(trial.store, trial.w))
+            assert gain >= 0.0
+            moved += gain > 0.0
+            trial.check()
+        earlier = latest
+    assert moved > 0
+
+
+def test_extrapolation_along_rounding_errors_changes_nothing():
+    trial = Trial(seed=0, n_examples=5)
+    for _ in range(20):
+        trial.append()
+        trial.ascend("smo")
+    earlier = trial.store.masses()
+    earlier.alpha[:] = np.nextafter(earlier.alpha, 0.5)
+    assert trial.store.extrapolate(earlier, trial.w) == (0.0, 0.0)
+    trial.check()
+
+
 def test_masses_of_earlier_times_are_mixed_and_their_planes_kept():
     rng, oracle, first_planes, _ = class_oracle()
     every, store = np.arange(oracle.n_examples), PlaneStore(first_planes, oracle.weights, idle=0)

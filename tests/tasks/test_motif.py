@@ -3,6 +3,7 @@
 import gzip
 import os
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -38,8 +39,38 @@ def background_counts(x, order, states, positions):
     return counts
 
 
-def list_windows(X, Y, width, order, strands):
+def count_words(x, kmers, gaps, strands):
+    """The words of a sequence by their letters and dots, of Euclidean norm 4; a word is named by the smaller column."""
+    patterns = [(0, *rest) for rest in combinations(range(1, kmers + gaps), kmers - 1)]
+    counts = np.zeros(len(patterns) * 4**kmers)
+    for number, pattern in enumerate(patterns):
+        for start in range(len(x) - pattern[-1]):
+            word = [x[start + place] for place in pattern]
+            if "N" in word:
+                continue
+            columns = [number * 4**kmers + number_of(word)]
+            if strands == 2:
+                mirror = patterns.index(tuple(pattern[-1] - place for place in pattern[::-1]))
+                columns.append(mirror * 4**kmers + number_of(reverse_complement("".join(word))))
+            counts[min(columns)] += 1
+    return 4.0 * counts / max(np.linalg.norm(counts), 1e-300)
+
+
+def number_of(word):
+    return sum(LETTERS.index(letter) * 4**power for power, letter in enumerate(word[::-1]))
+
+
+def list_windows(X, Y, width, order, strands, words=(0, 0)):
     """All (label, window) of each sequence; features as in the paper, less those of the background everywhere."""
+    listed = []
+    for x, plain in zip(X, list_plain_windows(X, Y, width, order, strands), strict=True):
+        added = count_words(x.upper(), *words, strands) if words[0] else np.zeros(0)
+        features = np.hstack([plain.features, np.outer(plain.outputs == 1, added)])
+        listed.append(replace(plain, features=features))
+    return listed
+
+
+def list_plain_windows(X, Y, width, order, strands):
     states = 4 ** (order + 1)
     listed = []
     for x, y in zip([x.upper() for x in X], Y, strict=True):
@@ -91,6 +122,54 @@ def test_motif_is_the_enumeration(problem, output, latent):
     temperature = Temperature(output, latent)
     compare(task, batch, listed, w, temperature)
     compare(task, batch, listed, w, temperature, rows=rng.permutation(len(X))[:2])
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from(TEMPERATURES), st.sampled_from(TEMPERATURES), st.integers(1, 3), st.integers(0, 2))
+def test_words_beside_the_motif_are_the_enumeration(problem, output, latent, kmers, gaps):
+    width, order, strands, X, Y, w, rng = problem
+    task = Motif(width, order, strands, kmers, gaps)
+    task.learn(X, Y)
+    batch = task.prepare(X, Y)
+    listed = list_windows(X, Y, width, order, strands, (kmers, gaps))
+    w = np.concatenate([w, rng.normal(size=task.n_features - len(w))])
+    compare(task, batch, listed, w, Temperature(output, latent))
+    compare(task, batch, listed, w, Temperature(output, latent), rows=rng.permutation(len(X))[:2])
+    compare_renyi(task, batch, listed, w, 2.0, output)
+    found = task.scores(task.prepare(X), w)
+    by_window = task.window_scores(batch, w)
+    predicted = task.decode(batch, w, Temperature(0.0, 0.0))
+    for i, one in enumerate(listed):
+        best = (one.features @ w)[1:].max()
+        close(found[i], best)
+        close(by_window[i].max(), best)
+        assert predicted[i].y == (1 if best > 0 else -1)
+
+
+def test_names_of_words():
+    words = Motif(3, 0, 2, kmers=2, gaps=1)
+    words.learn(["ACGTTT", "CCCCC"], [1, -1])
+    assert words.n_features == 12 + 4 + 2 * 16
+    names = [words.words_.name(k) for k in range(32)]
+    assert names[:3] == ["AA", "AC", "AG"]
+    assert names[16 + number_of("CT")] == "C.T"
+    _, places, values = words.prepare(["ACGNT"]).rows
+    # The other strand has GT for AC, C.T for A.G, and A.C for G.T, which skips an N.
+    assert {names[place] for place in places} == {"AC", "CG", "A.G", "A.C"}
+    close(np.linalg.norm(values), 4.0)
+
+
+def test_words_distinguish_what_one_motif_cannot():
+    rng = np.random.default_rng(0)
+    probabilities = np.array([0.24, 0.26, 0.26, 0.24])
+    X = ["".join(rng.choice(list("ACGT"), 60, p=p)) for p in [probabilities, 0.5 - probabilities] for _ in range(40)]
+    for i in range(40):
+        for word in ("ACGT", "CATG", "TGCA"):
+            at = int(rng.integers(0, 57))
+            X[i] = X[i][:at] + word + X[i][at + 4 :]
+    Y = np.repeat([1, -1], 40)
+    scores = [LatentSSVM(Motif(6, 0, 2, kmers), C=0.1).fit(X[::2], Y[::2]).score(X[1::2], Y[1::2]) for kmers in (0, 4)]
+    assert scores[1] >= scores[0]
 
 
 @settings(max_examples=40, deadline=None)
@@ -200,6 +279,7 @@ def test_motif_keeps_the_contract(width, order, strands):
     lengths = (9, 12, 20, 30)
     X = ["".join(rng.choice(list("ACGT"), size=length)) + "N" + "ACGT" * 4 for length in lengths]
     check_task(Motif(width, order, strands), X, [1, -1, 1, -1])
+    check_task(Motif(width, order, strands, kmers=2, gaps=1), X, [1, -1, 1, -1])
 
 
 def test_order_three_of_long_sequences_matches_single_windows():

@@ -12,7 +12,7 @@ from scipy import stats
 from error_fields import raises
 from latentstruct import LatentSSVM, Motif
 from latentstruct.tasks.motif.background import describe_differences, repeat_content, shuffle_sequences
-from latentstruct.tasks.motif.significance import score_enrichment
+from latentstruct.tasks.motif.significance import BestScores, score_enrichment
 from latentstruct.tasks.motif.sites import mask_sites
 from latentstruct.tasks.motif.starts import refined_motifs
 
@@ -110,6 +110,7 @@ def test_sequences_with_a_site_are_recognized_and_masked():
     masked = mask_sites(model, X[:40])
     assert all(one[20:30] == "N" * 10 and len(one) == 60 for one in masked)
     assert mask_sites(model, ["GATTACACGC"]) == ["GATTACACGC"]
+    assert mask_sites(model, X[:40], np.inf) == X[:40]
 
 
 def test_initial_motifs_of_many_windows(monkeypatch):
@@ -122,3 +123,30 @@ def test_initial_motifs_of_many_windows(monkeypatch):
     y = np.repeat([1, -1], 30)
     task.learn(X, y)
     assert len(refined_motifs(task, task.prepare(X, y))[0].starts) == 30
+
+
+def test_best_scores_follow_their_distribution():
+    rng = np.random.default_rng(0)
+    n_windows = rng.integers(20, 2000, 400)
+    # The best of n exponential scores is at most s with probability (1 − exp(−2 s))^n, nearly exp(−n exp(−2 s)).
+    scores = 3.0 + np.array([rng.exponential(0.5, n).max() for n in n_windows])
+    found = BestScores.fit(scores, n_windows)
+    assert found.decay == pytest.approx(2.0, rel=0.2)
+    assert stats.kstest(found.p_values(scores, n_windows), "uniform").pvalue > 0.01
+    more = np.array([rng.exponential(0.5, 50_000).max() for _ in range(200)])
+    assert stats.kstest(found.p_values(3.0 + more, np.full(200, 50_000)), "uniform").statistic < 0.25
+
+    # The maximum has no derivative: no other decay has a higher likelihood.
+    def height(decay, offset):
+        exponents = np.log(n_windows) + offset - decay * scores
+        return (np.log(decay) + exponents - np.exp(exponents)).sum()
+
+    best = height(*found)
+    assert all(
+        height(found.decay + a, found.offset + b) < best for a in (-0.01, 0, 0.01) for b in (-0.01, 0, 0.01) if a or b
+    )
+    assert found.excess([10, 100, 1000], 100)[:2].tolist() == [0.0, 0.0]
+    close = found.p_values([5.0], [100])
+    assert found.p_values([5.0 + found.excess([1000], 100)[0]], [1000]) == pytest.approx(close)
+    with raises("scores", expected="scores that differ"):
+        BestScores.fit([1.0, 1.0], [3, 4])

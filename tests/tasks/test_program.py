@@ -15,6 +15,7 @@ from latentstruct.core.protocols import HARD, Query
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.tasks.program import builders
 from latentstruct.tasks.program.inputs import Constraints
+from latentstruct.tasks.program.pooling import perturbed_outputs, sparse_marginals
 from latentstruct.tasks.program.solving import AssignmentProgram, HighsProgram, Limits
 from latentstruct.testing import check_task
 
@@ -369,3 +370,46 @@ def test_violations_ignore_rounding():
     )
     assert c.violation(np.array([1.0 + 1e-9])) is None
     assert c.violation(np.array([2.0])).amount == 1e6
+
+
+def two_choices(scores):
+    """Programs of which one of the first two and one of the others is chosen, whose features are the scores."""
+    A = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    return [ProgramInput(np.asarray(s, dtype=float)[:, None], A, np.ones(2), np.ones(2)) for s in scores]
+
+
+def test_sparse_mixtures_are_projections():
+    """Of two choices, the mixture is the projection of the scores on two simplices."""
+    X = two_choices([[1.0, 0.0, 0.2, 0.0], [3.0, 0.0, -1.0, 1.0]])
+    model = StructuralSVM(Program(), C=1.0).fit(X, [[1, 0, 1, 0], [1, 0, 0, 1]])
+    w = float(model.coef_[0])
+    for temperature in (0.5, 2.0):
+        for x, found in zip(X, sparse_marginals(model, X, temperature), strict=True):
+            s = w * np.asarray(x.features)[:, 0] / temperature
+            first = np.clip(0.5 + 0.5 * np.array([s[0] - s[1], s[2] - s[3]]), 0.0, 1.0)
+            np.testing.assert_allclose(found, [first[0], 1 - first[0], first[1], 1 - first[1]], atol=1e-4)
+
+
+def test_perturbed_outputs_of_independent_choices_have_the_right_frequencies():
+    X = [ProgramInput(np.array([[1.0], [-0.5]]), np.zeros((0, 2)), np.zeros(0), np.zeros(0))]
+    model = StructuralSVM(Program(), C=1.0).fit(X, [[1, 0]])
+    drawn = np.array(perturbed_outputs(model, X, 4000, temperature=0.7, random_state=0)[0])
+    expected = 1 / (1 + np.exp(-np.array([1.0, -0.5]) * model.coef_[0] / 0.7))
+    np.testing.assert_allclose(drawn.mean(axis=0), expected, atol=0.05)
+
+
+def test_perturbed_outputs_are_points_of_the_program():
+    _, X, Y = programs(3, latent=False)
+    model = StructuralSVM(Program(), C=1.0).fit(X, Y)
+    for x, some in zip(X, perturbed_outputs(model, X, 5, random_state=1), strict=True):
+        allowed = {tuple(p) for p in points(x)}
+        assert {tuple(np.round(y).astype(int)) for y in some} <= allowed
+
+
+def test_uncertainty_needs_programs_and_a_temperature():
+    X = two_choices([[1.0, 0.0, 0.0, 1.0]])
+    model = StructuralSVM(Program(), C=1.0).fit(X, [[1, 0, 0, 1]])
+    with raises("temperature"):
+        sparse_marginals(model, X, 0.0)
+    with raises("n_samples"):
+        perturbed_outputs(model, X, 0)

@@ -650,7 +650,7 @@ def test_precision_experiment_on_made_up_queries(tmp_path, monkeypatch):
     # 46 features and 30 queries: training must get better than where it began.
     assert all(row[2] > 0 for row in gains.rows if row[0] == "10")
     assert len(random.rows) == 3
-    assert len(findings.claims) == 2
+    assert len(findings.claims) == 3
     means = next(row[1:4] for row in test.rows if row[0] == "start")
     shown = " ".join(f"{value:.3f}".lstrip("0") for value in means)
     # Folds are of one size, so means over queries and over folds are equal.

@@ -30,31 +30,6 @@ def viterbi_by_errors(
     values[k] is the maximum (≥ 0, reached by the truth) and losses[k] the number of errors of its labeling.
     """
 
-def pool_labelings(
-    scores: Matrix,
-    offsets: Indices,
-    labels: Indices,
-    transitions: Matrix,
-    output_temperature: float,
-    latent_temperature: float,
-    limit: float,
-    weights: Vector,
-    by: int,
-    values: Vector,
-    pairs: NDArray[np.float64],
-    /,
-) -> None:
-    """Pool each sequence over its hidden tokens, those with the label −1, at ε_h and then over the others at ε_y.
-
-    values[k] is the pooled value. `scores` become weights[k] times the derivatives of values[k] with respect to them;
-    the derivatives with respect to the transitions are added to `pairs`: to pairs[0] if `by` is TOGETHER, pairs[k] if
-    BY_SEQUENCE and pairs[t] if BY_TOKEN, for tokens t − 1 and t. Without labels all tokens are outputs. Sequences whose
-    scores spread by less than limit·ε are pooled without logarithms at each token.
-    """
-
-def expected_terms(marginals: Matrix, truth: Indices, offsets: Indices, terms: Matrix, out: Vector, /) -> None:
-    """out[k] = Σ marginals[t, s] terms[truth[t], s] over the tokens of sequence k; see `LabelScores`."""
-
 def labeling_atoms(
     labels: Indices, offsets: Indices, tokens: Indices, n_labels: int, blocks: Blocks, pointers: Indices, atoms: Any, /
 ) -> None:
@@ -87,14 +62,5 @@ def best_planes(
     (2, k): values and sums of the terms.
     """
 
-def expected_atoms(
-    marginals: Matrix,
-    pairs: NDArray[np.float64],
-    offsets: Indices,
-    tokens: Indices,
-    blocks: Blocks,
-    pointers: Indices,
-    atoms: Any,
-    /,
-) -> None:
-    """Write the expected joint features of each sequence as atoms, and the pointers; see `labeling_atoms`."""
+def best_labelings(scores: Vector, offsets: Indices, transitions: Vector, labels: Indices, values: Vector, /) -> None:
+    """Write the k best labelings (k, N) of each sequence and their scores (k, K), −inf where there are fewer."""

@@ -44,6 +44,15 @@ def ascend(
     Σ_i c_i Σ_p α_ip b_ip and the gain of the dual value.
     """
 
+def extrapolate(
+    store: PlaneStore, keys: NDArray[np.uint64], earlier: NDArray[np.float64], w: Vector, /
+) -> tuple[float, float]:
+    """Move all dual variables on along the line from earlier ones as far as is best, and project them on the simplices.
+
+    Update `w`. Return the change of Σ_i c_i Σ_p α_ip b_ip and the gain of the dual value; (0, 0) if that would not
+    increase it. `keys` are those of the planes of `earlier`, (n, K).
+    """
+
 def append_planes(
     store: PlaneStore, examples: Indices, atoms: Atoms, pointers: Indices, offsets: Vector, idle: int, w: Vector, /
 ) -> float:

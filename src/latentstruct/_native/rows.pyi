@@ -10,6 +10,9 @@ Matrix = NDArray[np.float64]
 # Row pointers, features and values of a CSR matrix; no values means that all are 1.
 Compressed = tuple[Indices, NDArray[np.int32], Vector]
 
+# Number of features with all labels, start of the labels of each other feature, and these labels.
+Pairs = tuple[int, Indices, NDArray[np.int32]]
+
 def compress_matrix(matrix: Matrix, /) -> Compressed:
     """Return row pointers, features and values of the nonzero entries of a matrix; no values if all are 1."""
 
@@ -21,3 +24,11 @@ def add_rows_transposed(rows: Compressed, selected: Indices, coefficients: Matri
 
 def rows_dot(rows: Rows, selected: Indices, vector: Vector, out: Vector, /) -> None:
     """out[k] = x_{selected[k]} · vector, for rows that are not scaled to several labels."""
+
+def rows_times_pairs(rows: Compressed, selected: Indices, pairs: Pairs, weights: Vector, out: Matrix, /) -> None:
+    """out[k] = x_{selected[k]} W for weights of some pairs of a feature and a label."""
+
+def add_pairs_transposed(
+    rows: Compressed, selected: Indices, pairs: Pairs, coefficients: Matrix, out: Vector, /
+) -> None:
+    """Out += the entries of Σ_k x_{selected[k]}ᵀ coefficients[k] of these pairs."""

@@ -120,6 +120,9 @@ class PredictOptions:
     topk: int | None = option(
         None, "Chains: number of best labelings to write.", metavar="K", min=1, shown="the best one"
     )
+    text: bool = option(
+        False, "Chains, spans: DATA is plain text, a sentence on each line, which is divided into tokens."
+    )
     skip_bad: bool = skip_bad_option()
 
 
@@ -129,7 +132,7 @@ def predict(options: PredictOptions) -> None:
     check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
     kind.check_output(output, options.data)
-    flags = {name: value for name in ("confidence", "topk", "skip_bad") if (value := getattr(options, name))}
+    flags = {name: value for name in ("confidence", "topk", "text", "skip_bad") if (value := getattr(options, name))}
     kind.check_flags(flags)
     kind.predict(trained, options.data, output, **flags)
     sys.stdout.flush()

@@ -166,11 +166,10 @@ def _checked(value: Any, parameter: Parameter, where: str) -> Any:
 
     Limits and choices are checked together with the values of the command line.
     """
-    if parameter.size == 1:
+    if not parameter.repeated:
         return _checked_one(value, parameter, where)
-    if not isinstance(value, list) or (parameter.size is not None and len(value) != parameter.size):
-        length = "" if parameter.size is None else f"{parameter.size} "
-        expected = f"{parameter.key} = […, …], a list of {length}values, each {parameter.expected}"
+    if not isinstance(value, list):
+        expected = f"{parameter.key} = […, …], a list of values, each {parameter.expected}"
         raise FormatError(where, _entry(parameter, value), expected)
     return [_checked_one(one, parameter, where) for one in value]
 
@@ -225,7 +224,7 @@ def write_options(path: Path, words: Sequence[str], command: Any, values: Mappin
     lines = [f"{SIGNATURE} {name} --config {path.name}", f"[{'.'.join(words)}]"]
     for parameter in list_parameters(command):
         value = values.get(parameter.name)
-        if value is not None and not (parameter.size is None and not value):
+        if value is not None and (value or not parameter.repeated):
             lines.append(f"{parameter.key} = {format_value(value)}")
     try:
         text = "\n".join([*lines, ""]).encode()

@@ -1,8 +1,10 @@
-"""Learning curves: the held-out score of a kind of model against the number of training examples."""
+"""Learning curves: the held-out score of a kind of model against the number of training examples or of labels."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from latentstruct.cli.lazy import plots
 from latentstruct.cli.options import PAGE_SUFFIXES, TrainOptions, check_report
 from latentstruct.cli.run import shown_name
 from latentstruct.core.lazy import np
+from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.exceptions import InputError
 from latentstruct.io.text import NUMBER
 from latentstruct.progress.display import Progress, caught_warnings, print_facts, print_json, print_table
@@ -33,7 +36,7 @@ WIDE_RANGE = 20
 HELP = """Draw a learning curve: the held-out score of {name} models against the number of training examples.
 
 In each fold, models are trained on growing shares of the training examples and scored on the examples held out. No
-model is saved.
+model is saved. With --label-fractions, all examples are used, and growing shares of their labels are known.
 
 Example: latentstruct curve {name} {file} --fractions 0.1,0.3,1 --folds 5 -o curve.png
 """
@@ -44,6 +47,9 @@ class CurveOptions:
     """The options of curves in place of those of trainings."""
 
     fractions: str = option("0.1,0.3,1", "Increasing shares of the training examples of a fold.", metavar="NUMBERS")
+    label_fractions: str | None = option(
+        None, "Increasing shares of the labels of tokens or nodes; others are unknown.", metavar="NUMBERS"
+    )
     folds: int = option(5, "Number of folds, each of which is held out once.", min=2)
     output: Path | None = option(
         None, "Plot to write: .png, .svg, .pdf, or a page, .html.", "-o", "--output", metavar="FILE", shown="none"
@@ -78,15 +84,27 @@ def curve_options(kind: KindSpec) -> type[Any]:
     )
 
 
-def parse_fractions(text: str) -> list[float]:
-    """Read the value of --fractions."""
+def parse_fractions(text: str, name: str = "fractions") -> list[float]:
+    """Read the value of an option with fractions."""
     parts = [part.strip() for part in text.split(",")]
     values = [float(part) for part in parts if NUMBER.fullmatch(part)]
     increasing = all(low < high for low, high in zip([0.0, *values], values, strict=False))
     if len(values) != len(parts) or len(values) < 2 or not increasing or values[-1] > 1.0:
         expected = "at least two increasing numbers above 0 and at most 1, separated by commas"
-        raise InputError("fractions", text, expected)
+        raise InputError(name, text, expected)
     return values
+
+
+def check_label_fractions(kind: KindSpec, options: Any) -> None:
+    """Raise if a curve over the share of labels is not possible."""
+    if not kind.learns_from_part:
+        expected = f"left out for {kind.name} models, which need all labels"
+        raise InputError("label_fractions", options.label_fractions, expected)
+    reason = "with `label_fractions`"
+    options.refuse("fractions", reason)
+    if options.chooses:
+        expected = f"a number {reason}"
+        raise InputError("C", options.C, expected, "It would be chosen with labels that are unknown in training.")
 
 
 def curve(kind: KindSpec, options: Any) -> None:
@@ -95,6 +113,9 @@ def curve(kind: KindSpec, options: Any) -> None:
 
     options.check()
     fractions = parse_fractions(options.fractions)
+    if options.label_fractions is not None:
+        fractions = parse_fractions(options.label_fractions, "label_fractions")
+        check_label_fractions(kind, options)
     if options.output is not None:
         check_output(str(options.output), filter(None, (getattr(options, name) for name in options.files)))
     refuse_prepared(data=options.data)
@@ -103,7 +124,8 @@ def curve(kind: KindSpec, options: Any) -> None:
         loaded = kind.encode(kind.load(options, progress), progress)
         model = Trained(Path(), loaded.estimator, loaded.record, loaded.features, loaded.labels, progress.say)
         with options.configured(loaded.estimator):
-            result = LearningCurve(kind, CrossValidation(kind, options, loaded, model, progress), fractions)
+            curve_of = LearningCurve if options.label_fractions is None else LabelCurve
+            result = curve_of(kind, CrossValidation(kind, options, loaded, model, progress), fractions)
         if options.output is not None:
             result.write(options.output, shown_name(options.source))
     expected = tuple(f"training stopped early ({reason})" for reason in kind.expected_stops)
@@ -117,6 +139,10 @@ def curve(kind: KindSpec, options: Any) -> None:
     print_facts([("result", result.conclusion), *written.items()])
 
 
+Sized = tuple[int, "list[tuple[CrossValidation, Any]]"]
+"""Mean number of units of the training sets of all folds, and the examples of each."""
+
+
 class LearningCurve:
     """Scores of models of growing training sets.
 
@@ -124,24 +150,30 @@ class LearningCurve:
     ----------
     points : list of dict
         The fraction, the mean number of training examples, and mean and standard error of each figure.
+    unit, more : str
+        What is counted, and what the conclusion calls it.
     main : str
         The name of the main score: that of the figure that it is, otherwise "score".
     """
 
+    unit, more = "examples", "data"
+
     def __init__(self, kind: KindSpec, validation: "CrossValidation", fractions: Sequence[float]) -> None:
         from latentstruct.cli.folds import mean_and_error, summarize_folds
+        from latentstruct.progress.eta import describe_share
 
         self.kind = kind
         folds = validation.assign()
-        n_folds = int(folds.max()) + 1
-        parts = training_sets(validation, folds, fractions)
         self.points: list[dict[str, Any]] = []
-        for fraction, sets in zip(fractions, parts, strict=True):
-            found = [validation.figures(validation.fit(sets[k]), np.flatnonzero(folds == k)) for k in range(n_folds)]
-            size = round(np.mean([len(np.unique(validation.origins[rows])) for rows in sets]))
-            self.points.append({"fraction": fraction, "n_examples": size, "scores": summarize_folds(found)})
+        began = time.perf_counter()
+        for fraction, (size, sets) in zip(fractions, self.training(validation, folds, fractions), strict=True):
+            found = [
+                validation.figures(one.fit(rows), np.flatnonzero(folds == k)) for k, (one, rows) in enumerate(sets)
+            ]
+            self.points.append({"fraction": fraction, f"n_{self.unit}": size, "scores": summarize_folds(found)})
             mean = self.points[-1]["scores"]["score"]["mean"]
-            validation.progress.say(f"{size} training examples: score {mean:.4f}")
+            share = describe_share(len(self.points), len(fractions), "sizes", time.perf_counter() - began)
+            validation.progress.say(f"{size} training {self.unit}: score {mean:.4f}; {share}")
         scores = [one["scores"] for one in self.points]
         names = [name for name in scores[0] if all(name in one for one in scores)]
         declared = [name for path in kind.main for name, known in kind.headline if known == path and name in names]
@@ -149,9 +181,15 @@ class LearningCurve:
         candidates = [*declared, *names[1:], names[0]]
         self.main = next(name for name in candidates if all(one[name] == one["score"] for one in scores))
         self.names = [self.main, *(name for name in names[1:] if name != self.main)]
-        self.columns = ["fraction", "training examples", *self.names]
+        self.columns = ["fraction", f"training {self.unit}", *self.names]
         before, last = (np.array(one["score"]["folds"]) for one in scores[-2:])
         self.gain = mean_and_error((last - before).tolist())
+
+    def training(self, validation: "CrossValidation", folds: Any, fractions: Sequence[float]) -> Iterator[Sized]:
+        """Yield the training sets of each fraction."""
+        for sets in training_sets(validation, folds, fractions):
+            size = round(np.mean([len(np.unique(validation.origins[rows])) for rows in sets]))
+            yield size, [(validation, rows) for rows in sets]
 
     def cells(self) -> list[list[str]]:
         """Return the rows of the table."""
@@ -160,7 +198,7 @@ class LearningCurve:
             return f"{self.kind.show_figure(one['mean'])} ± {self.kind.show_figure(one['standard_error'])}"
 
         return [
-            [f"{one['fraction']:g}", str(one["n_examples"]), *(shown(one["scores"][name]) for name in self.names)]
+            [f"{one['fraction']:g}", str(one[f"n_{self.unit}"]), *(shown(one["scores"][name]) for name in self.names)]
             for one in self.points
         ]
 
@@ -171,23 +209,24 @@ class LearningCurve:
 
         gain, error = self.gain["mean"], self.gain["standard_error"]
         clear = abs(gain) > CLEARLY * error
-        begin = (
-            ("More data does not help", "More data still helps")[gain > 0] if clear else "No clear gain from more data"
-        )
-        first, last = (one["n_examples"] for one in self.points[-2:])
+        begin = f"No clear gain from more {self.more}"
+        if clear:
+            helps, not_ = ("help", "do not help") if self.more == "labels" else ("helps", "does not help")
+            begin = f"More {self.more} still {helps}" if gain > 0 else f"More {self.more} {not_}"
+        first, last = (one[f"n_{self.unit}"] for one in self.points[-2:])
         change = f"{'rises' if gain >= 0 else 'falls'} by {self.kind.show_figure(abs(gain))}"
-        where = f"from {first} to {last} training examples, {self.main} {change} ± {self.kind.show_figure(error)}"
+        where = f"from {first} to {last} training {self.unit}, {self.main} {change} ± {self.kind.show_figure(error)}"
         return f"{begin}: {where}, {'more than' if clear else 'within'} {CLEARLY:g} standard errors."
 
     def draw(self, ax: "Axes") -> None:
         """Draw the main score with its standard errors."""
         from latentstruct.viz.plots.axes import hide_frame
 
-        sizes, scores = [one["n_examples"] for one in self.points], [one["scores"]["score"] for one in self.points]
+        sizes, scores = [one[f"n_{self.unit}"] for one in self.points], [one["scores"]["score"] for one in self.points]
         means, errors = ([one[name] for one in scores] for name in ("mean", "standard_error"))
         ax.errorbar(sizes, means, errors, color="C0", marker="o", capsize=3)
         ax.set_xscale("log" if sizes[-1] >= WIDE_RANGE * sizes[0] else "linear")
-        ax.set(xlabel="training examples", ylabel=f"held-out {self.main}")
+        ax.set(xlabel=f"training {self.unit}", ylabel=f"held-out {self.main}")
         hide_frame(ax)
 
     def write(self, path: Path, source: str) -> None:
@@ -198,7 +237,7 @@ class LearningCurve:
             from latentstruct.viz.report.blocks import Drawing, TableBlock
             from latentstruct.viz.report.page import Page, Section, write_page
 
-            drawing = Drawing(self.draw, f"Held-out {self.main} against the number of training examples.")
+            drawing = Drawing(self.draw, f"Held-out {self.main} against the number of training {self.unit}.")
             table = TableBlock("means and standard errors", self.columns, self.cells())
             section = Section("Held-out scores", [drawing, table], self.conclusion)
             write_page(Page("Learning curve", f"{self.kind.name}, {source}", [section]), path)
@@ -210,6 +249,38 @@ class LearningCurve:
         figure.savefig(stream, format=path.suffix[1:].lower(), dpi=150)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_output(path, stream.getvalue())
+
+
+class LabelCurve(LearningCurve):
+    """Scores of models of growing shares of the labels; all training examples are used.
+
+    The labels that are known at one fraction are known at all larger ones.
+    """
+
+    unit = more = "labels"
+
+    def training(self, validation: "CrossValidation", folds: Any, fractions: Sequence[float]) -> Iterator[Sized]:
+        """Yield the training sets of each fraction, whose further labels are unknown."""
+        loaded, options = validation.loaded, validation.options
+        estimator = self.kind.for_unknown_labels(options, loaded)
+        known = [[not is_unknown(label) for label in y] for y in loaded.Y]
+        ends = np.cumsum([0, *map(len, known)])
+        places = np.flatnonzero(np.concatenate([np.array(one, dtype=bool) for one in known]))
+        order = np.random.default_rng(options.seed).permutation(places)
+        for fraction in fractions:
+            hidden = np.ones(ends[-1], dtype=bool)
+            hidden[order[: round(fraction * len(order))]] = False
+            parts = [hidden[first:last].tolist() for first, last in pairwise(ends)]
+            Y = [
+                [UNKNOWN if away else label for label, away in zip(y, part, strict=True)]
+                for y, part in zip(loaded.Y, parts, strict=True)
+            ]
+            counts = np.array([part.count(False) for part in parts])
+            partial = replace(validation, loaded=replace(loaded, Y=Y, estimator=estimator))
+            train = [np.flatnonzero(folds != k) for k in range(int(folds.max()) + 1)]
+            if min(counts[rows].sum() for rows in train) == 0:
+                raise InputError("label_fractions", fraction, "large enough for a label in each fold")
+            yield round(np.mean([counts[rows].sum() for rows in train])), [(partial, rows) for rows in train]
 
 
 def training_sets(validation: "CrossValidation", folds: Any, fractions: Sequence[float]) -> list[list[Any]]:

@@ -87,7 +87,9 @@ seed_option = partial(option, 0, "Random seed.", min=0)
 quiet_option = partial(option, False, "Show no progress.", "-q", "--quiet")
 json_option = partial(option, False, "Print the result as JSON.")
 allow_unknown_option = partial(option, False, "Count labels the model does not know as wrong.")
-skip_bad_option = partial(option, False, "Leave out images, labels and sequences that cannot be used, and report them.")
+skip_bad_option = partial(
+    option, False, "Leave out images, labels, sequences and documents that cannot be used, and report them."
+)
 output_file_option = partial(
     option, "-", "File to write; - is standard output.", "-o", "--output", metavar="FILE", shown="-"
 )

@@ -40,6 +40,12 @@ class CrossValidation:
         self.groups = None if origins is None else self.origins
         if self.options.groups is not None:
             self.groups = self._read_groups(self.options.groups)
+        elif self.loaded.groups is not None:
+            shared = np.unique(np.array(self.loaded.groups, dtype=object).astype(str), return_inverse=True)[1]
+            if len(shared) > int(shared.max()) + 1:
+                self.groups = shared[self.origins]
+                count, what = int(shared.max()) + 1, self.kind.group
+                self.progress.say(f"examples of one {what} stay in one fold: {len(shared)} in {count} {what}s")
 
     def _read_groups(self, name: str) -> Any:
         from latentstruct.io.text import decode_line, numbered_lines, source_name
@@ -56,7 +62,25 @@ class CrossValidation:
         chosen = self.kind.choose(self.loaded.shown, np.unique(self.origins[rows]).tolist())
         return self.kind.score(replace(self.model, estimator=estimator), chosen)
 
-    def choose_C(self, checkpoint: Any = None, rows: Any = None) -> "FoldScores":
+    def choose_setting(self, rows: Any = None) -> "FoldScores":
+        """Return the scores of all values of the option that is auto, and of the baseline, on some or all examples."""
+        from latentstruct.core.parameters import clone
+        from latentstruct.estimators.folds import FoldScores, score_on_folds
+
+        settings = self.loaded.settings
+        assert settings is not None
+        rows = np.arange(self.n_examples) if rows is None else rows
+
+        def score(estimator: Any, train: Any, test: Any) -> float:
+            fitted = self._fit(estimator, rows[train])
+            return self.kind.main_score(self.scores(fitted, rows[test]))
+
+        candidates = [settings.choose(clone(self.loaded.estimator), value) for value in settings.values]
+        found = score_on_folds([*candidates, settings.baseline], self.assign(rows), score, 1, self.progress.say)
+        names, cautious = list(settings.values), self.options.one_standard_error
+        return FoldScores(settings.option, names, found[:-1], cautious, found[-1])
+
+    def choose_C(self, checkpoint: Any = None, rows: Any = None, estimator: Any = None) -> "FoldScores":
         """Return the scores of all values of C by the main score of the kind, on some or all examples."""
         from latentstruct.estimators.base import FitInputs
 
@@ -64,12 +88,13 @@ class CrossValidation:
         X, Y, further = self._part(rows)
         given = FitInputs(X, Y, further.get("sample_weight"), checkpoint=checkpoint)
 
-        def score(estimator: Any, test: Any) -> float:
-            return self.kind.main_score(self.scores(estimator, rows[test]))
+        def score(model: Any, test: Any) -> float:
+            return self.kind.main_score(self.scores(model, rows[test]))
 
         groups = None if self.groups is None else self.groups[rows]
         say = self.progress.say
-        return self._auto().choose(self.loaded.estimator, given._replace(groups=groups), score, say)
+        estimator = self.loaded.estimator if estimator is None else estimator
+        return self._auto().choose(estimator, given._replace(groups=groups), score, say)
 
     def _auto(self) -> "AutoC":
         from latentstruct import AutoC
@@ -94,20 +119,32 @@ class CrossValidation:
         """The class of each example, None if the outputs are no classes."""
         return self.loaded.Y if self.loaded.estimator.task.tags.classifier else None
 
-    def assign(self) -> Any:
-        """Return the fold of each example."""
+    def assign(self, rows: Any = None) -> Any:
+        """Return the fold of each example, or of some of them."""
         from latentstruct import assign_folds
+        from latentstruct.estimators.folds import take
 
+        rows = np.arange(self.n_examples) if rows is None else rows
         n_folds, seed = self.options.folds or USUAL_FOLDS, self.options.seed
-        return assign_folds(self.n_examples, n_folds, labels=self.classes, groups=self.groups, random_state=seed)
+        groups = None if self.groups is None else self.groups[rows]
+        return assign_folds(len(rows), n_folds, labels=take(self.classes, rows), groups=groups, random_state=seed)
 
     def fit(self, rows: Any) -> Any:
-        """Return a model of some of the examples; C is chosen from these alone, if it is chosen."""
+        """Return a model of some of the examples; what is auto is chosen from these alone."""
         from latentstruct.core.parameters import clone
 
-        model = clone(self.loaded.estimator)
+        estimator = self.loaded.estimator
+        if self.loaded.settings is not None:
+            estimator = self.loaded.settings.choose(clone(estimator), self.choose_setting(rows).value)
+        return self._fit(estimator, rows)
+
+    def _fit(self, estimator: Any, rows: Any) -> Any:
+        """Return an estimator trained on some of the examples; C is chosen from these alone, if it is auto."""
+        from latentstruct.core.parameters import clone
+
+        model = clone(estimator)
         if self.options.chooses_C:
-            model.set_params(C=self.choose_C(rows=rows).value)
+            model.set_params(C=self.choose_C(rows=rows, estimator=estimator).value)
         X, Y, further = self._part(rows)
         return model.fit(X, Y, **further)
 

@@ -31,8 +31,6 @@ MOST_MEMORY = 8 * GIGABYTE
 """Most memory that exact inference uses by default: larger tables take minutes."""
 ENTRY = 16
 """Bytes per entry of a table, with its messages."""
-PROVED = 1e-9
-"""Relative gap at which an assignment counts as the best."""
 MOST_ENTRIES = 2**26
 """The largest table that a limit of the width alone allows: half a gigabyte."""
 
@@ -127,10 +125,7 @@ class InferOptions:
     evidence: str | None = option(None, "Observed variables and their states.", metavar="FILE")
     query: str | None = option(None, "MMAP: the variables to maximize over.", metavar="FILE")
     max_memory: float | None = option(
-        None,
-        "Gigabytes for exact inference.",
-        shown="a quarter of the free memory, at most 8",
-        min=0.0,
+        None, "Gigabytes for exact inference.", shown="a quarter of the free memory, at most 8", min=0.0
     )
     max_entries: int | None = option(
         None, "Limit exact inference by the entries of the largest table instead.", shown="no limit", min=1
@@ -146,7 +141,7 @@ class InferOptions:
         metavar="NAME",
     )
     bound_entries: int = option(2**10, "Largest table for bounds; larger ones are tighter and slower.", min=1)
-    max_seconds: float | None = option(None, "CPU time of toulbar2.", shown="no limit", min=0.0)
+    max_seconds: float | None = option(None, "CPU time of toulbar2 in seconds.", shown="no limit")
     natural: bool = option(False, "The tables hold natural logarithms.", sets="scale")
     log10: bool = option(False, "The tables hold logarithms to base 10.")
     output: str = output_file_option()
@@ -169,6 +164,8 @@ class InferOptions:
             raise InputError("wide", self.wide, "'bounds' or 'propagation' for other tasks than MAP")
         if self.max_seconds is not None and self.wide != "toulbar2":
             raise InputError("max_seconds", self.max_seconds, "left out unless `wide` is toulbar2")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise InputError("max_seconds", self.max_seconds, "a number above 0")
         check_one_stream(model=self.model, evidence=self.evidence, query=self.query)
         check_output(self.output, [name for name in (self.model, self.evidence, self.query) if name is not None])
 
@@ -259,6 +256,7 @@ def approximate(
     graph: "Pruned", plan: "Elimination", temperature: "Temperature", options: InferOptions
 ) -> tuple["Beliefs", float, float]:
     """Return the beliefs of a graph that is too wide for elimination, with a lower and an upper bound of the value."""
+    from latentstruct.inference.engine import PROVED
     from latentstruct.inference.propagation import Propagation
 
     structure, unary, tables = graph.rest, graph.unary, graph.tables

@@ -60,6 +60,32 @@ class Trained:
         return FormatError(self.path, damage("a damaged one", why), "a complete model", "Train again.")
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The values of an option that is auto, such as numbers of latent states; they are compared by folds.
+
+    Attributes
+    ----------
+    option : str
+        The name of the option.
+    parameter : str
+        The parameter of the estimator that it sets.
+    values : dict
+        The values of the parameter by those of the option, simpler models first.
+    baseline : estimator
+        The same model without latent variables.
+    """
+
+    option: str
+    parameter: str
+    values: Mapping[Any, Any]
+    baseline: Any
+
+    def choose(self, estimator: Any, value: Any) -> Any:
+        """Set the parameter of an estimator to a value of the option; return the estimator."""
+        return estimator.set_params(**{self.parameter: self.values[value]})
+
+
 @dataclass
 class Loaded:
     """Data to train on, and the estimator to fit.
@@ -82,6 +108,10 @@ class Loaded:
         Further arguments of fit.
     origins : sequence of int, optional
         Which example of `shown` each one of X is a part of, if X does not have the same examples.
+    groups : sequence of length n, optional
+        What examples of `shown` have in common, such as a document; those of one group stay in one fold.
+    settings : Settings, optional
+        The values of an option that is auto.
     """
 
     X: Any
@@ -94,6 +124,8 @@ class Loaded:
     shown: Any = None
     fit_params: dict[str, Any] = field(default_factory=dict)
     origins: Sequence[int] | None = None
+    groups: Sequence[Any] | None = None
+    settings: Settings | None = None
 
 
 def damage(what: str, why: str) -> Description:
@@ -206,6 +238,10 @@ class KindSpec(ABC):
         Fields with one item per example, if `read` returns a dataclass.
     expected_stops : tuple of str
         Stop reasons that need no warning.
+    learns_from_part : bool
+        Whether its models learn from outputs of which only a part of the labels is known (`for_unknown_labels`).
+    group : str
+        What examples of its files may share, such as "document"; empty if files do not say.
     misses_labels : bool
         Whether its example data can leave labels out.
     prepare_options : type or None
@@ -244,6 +280,8 @@ class KindSpec(ABC):
     tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
     per_example: ClassVar[tuple[str, ...]] = ()
     expected_stops: ClassVar[tuple[str, ...]] = ()
+    learns_from_part: ClassVar[bool] = False
+    group: ClassVar[str] = ""
     misses_labels: ClassVar[bool] = False
     prepare_options: ClassVar[type[Any] | None] = None
     settled_options: ClassVar[tuple[str, ...]] = ()
@@ -267,6 +305,10 @@ class KindSpec(ABC):
         """Survey data to prepare, with the features and labels of a model if one is given."""
         return self._module("prepare").prepare(options, like, progress)
 
+    def for_unknown_labels(self, options: Any, loaded: Loaded) -> Any:
+        """Return the untrained estimator for outputs of which a part of the labels is unknown (−1)."""
+        raise NotImplementedError
+
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         """Compute what takes long, once the held-out data have been checked."""
         return loaded
@@ -285,6 +327,10 @@ class KindSpec(ABC):
     def final_record(self, model: Trained, loaded: Loaded) -> Any:
         """Return what is saved beside the trained model."""
         return model.record
+
+    def compacted(self, model: Trained) -> Trained:
+        """Return the model to store if it is to be small, without features that have no weights; by default itself."""
+        return model
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         """Write further files when the model is saved; return what to report of them."""

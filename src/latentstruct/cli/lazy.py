@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from latentstruct.features import images as patches
     from latentstruct.features import mentions, windows
     from latentstruct.features import pairs as item_pairs
+    from latentstruct.io import conllu
     from latentstruct.persistence import models
     from latentstruct.tasks.motif import sites as motif_sites
     from latentstruct.viz import plots
@@ -23,6 +24,7 @@ else:
     box_features, patches, mentions, windows, item_pairs = (
         LazyModule(f"latentstruct.features.{name}") for name in ("boxes", "images", "mentions", "windows", "pairs")
     )
+    conllu = LazyModule("latentstruct.io.conllu")
     ratios = LazyModule("latentstruct.core.ratios")
     models, motif_sites = LazyModule("latentstruct.persistence.models"), LazyModule("latentstruct.tasks.motif.sites")
     plots = LazyModule("latentstruct.viz.plots")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE_SUFFIXES = (".html", ".htm")
 PAGE_BEGINNINGS = (b"<!doctype html", b"<html")
 SolverName = Literal[
-    "auto", "block_ascent", "bundle", "cutting_plane", "frank_wolfe", "subgradient", "lbfgs", "proximal"
+    "auto", "block_ascent", "bundle", "cutting_plane", "frank_wolfe", "subgradient", "lbfgs", "owlqn", "proximal"
 ]
 ConvexModel = Literal["svm", "crf", "perceptron"]
 
@@ -114,6 +114,7 @@ class TrainOptions(RunOptions):
         metavar="FILE.html",
         shown="none",
     )
+    compact: bool = option(False, "Store only weights that are not zero, in single precision, and features with such.")
     folds: int | None = option(
         None, "Number of folds: prints out-of-fold scores, and chooses what is auto.", min=2, shown="none; 5 for auto"
     )
@@ -134,6 +135,11 @@ class TrainOptions(RunOptions):
     def chooses_C(self) -> bool:
         """Whether C is chosen by folds."""
         return str(self.C) == AUTO
+
+    @property
+    def chooses(self) -> bool:
+        """Whether anything is chosen by folds."""
+        return self.chooses_C
 
     @property
     def source(self) -> str:
@@ -157,9 +163,9 @@ class TrainOptions(RunOptions):
             raise InputError("C", self.C, "a finite number above 0")
         if self.folds is None:
             self.refuse("fold_predictions", "without `folds`")
-            if not self.chooses_C:
+            if not self.chooses:
                 self.refuse("groups", f"without `folds` or {AUTO}")
-        if not self.chooses_C:
+        if not self.chooses:
             self.refuse("one_standard_error", f"unless `C` is {AUTO}")
         for name in ("tol", "max_iter", "max_seconds"):
             value = getattr(self, name)
@@ -223,12 +229,15 @@ class ConvexOptions(TrainOptions):
         "auto", f"Solver: {', '.join(get_args(SolverName))}; auto chooses the fastest.", metavar="NAME"
     )
     rescaling: Literal["margin", "slack"] = option("margin", "How the loss enters an SVM.")
+    l1: float = option(0.0, "Weight of ‖w‖₁ for a CRF: above 0, many weights are zero, and the model is small.", min=0)
 
     def check(self) -> None:
         """Raise before anything is read if options contradict each other or the results cannot be written."""
         super().check()
         if self.model != "svm":
             self.refuse("rescaling", f"for `model` {self.model}")
+        if self.model != "crf":
+            self.refuse("l1", f"for `model` {self.model}")
         if self.model == "perceptron":
             for name in ("C", "tol", "solver"):
                 self.refuse(name, "for `model` perceptron")
@@ -244,11 +253,12 @@ class ConvexOptions(TrainOptions):
         # The solver for examples in files sums over them, so that the seed has no effect.
         fixed = stored and self.solver == "auto" and self.model == "svm" and not latent
         solver = self._solver(n_examples, 0 if fixed else self.seed)
+        sparse = {"l1": self.l1} if self.l1 else {}
         if latent:
             name = "HiddenCRF" if self.model == "crf" else "MarginalSSVM"
-            return self.build(name, task, random_state=self.seed, solver=solver)
+            return self.build(name, task, random_state=self.seed, solver=solver, **sparse)
         if self.model == "crf":
-            return self.build("CRF", task, solver=solver)
+            return self.build("CRF", task, solver=solver, **sparse)
         return self.build("StructuralSVM", task, rescaling=self.rescaling, solver=solver)
 
     def _solver(self, n_examples: int, seed: int) -> Any:

@@ -27,7 +27,7 @@ class Parameter:
     """One option or argument of a command.
 
     `key` is its name in a configuration file; `options` is empty for an argument; `opposites` turn a switch off;
-    `size` is the number of values, None if it may be repeated; `default` describes what holds without it.
+    `repeated` is whether it may be given several times; `default` describes what holds without it.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Parameter:
     choices: tuple[str, ...]
     minimum: float | None
     maximum: float | None
-    size: int | None
+    repeated: bool
     required: bool
     default: str
 
@@ -102,7 +102,7 @@ def list_parameters(command: Any) -> list[Parameter]:
 
 def describe_parameter(param: Any, annotation: Any) -> Parameter:
     """Return a parameter of typer, whose type in Python is `annotation`."""
-    one, size = split_annotation(annotation)
+    one, repeated = split_annotation(annotation)
     is_choice = inspect.isclass(one) and issubclass(one, Enum)
     kind = CHOICE if is_choice else {bool: SWITCH, int: INTEGER, float: NUMBER}.get(one, TEXT)
     is_argument = param.param_type_name == "argument"
@@ -125,21 +125,18 @@ def describe_parameter(param: Any, annotation: Any) -> Parameter:
         choices=choices,
         minimum=param.min,
         maximum=param.max,
-        size=size,
+        repeated=repeated,
         required=param.required,
         default=_default(param),
     )
 
 
-def split_annotation(annotation: Any) -> tuple[Any, int | None]:
-    """Return the type of one value, and the number of values; None is any number."""
+def split_annotation(annotation: Any) -> tuple[Any, bool]:
+    """Return the type of one value, and whether there may be several."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (one for one in get_args(annotation) if one is not NoneType)
-    if get_origin(annotation) is list:
-        return get_args(annotation)[0], None
-    if get_origin(annotation) is tuple:
-        return get_args(annotation)[0], len(get_args(annotation))
-    return annotation, 1
+    repeated = get_origin(annotation) is list
+    return get_args(annotation)[0] if repeated else annotation, repeated
 
 
 def _default(param: Any) -> str:

@@ -49,7 +49,7 @@ class Training:
     model: Trained
     held_out: Any
     progress: Progress
-    choice: "FoldScores | None" = None
+    choices: "list[FoldScores]" = field(default_factory=list)
     out_of_fold: Facts = field(default_factory=list)
 
     def run(self) -> None:
@@ -100,18 +100,22 @@ class Training:
 
     def _cross_validate(self, checkpoint: Any) -> dict[str, Any]:
         """Compute out-of-fold scores and choose C, where that is wanted; return what to report."""
-        if self.options.folds is None and not self.options.chooses_C:
+        if self.options.folds is None and not self.options.chooses:
             return {}
         from latentstruct.cli.folds import CrossValidation
 
         validation = CrossValidation(self.kind, self.options, self.loaded, self.model, self.progress)
         result: dict[str, Any] = {} if self.options.folds is None else {"out_of_fold": validation.out_of_fold()}
+        if self.loaded.settings is not None:
+            self.choices.append(validation.choose_setting())
+            self.loaded.settings.choose(self.loaded.estimator, self.choices[-1].value)
         if self.options.chooses_C:
-            self.choice = validation.choose_C(checkpoint)
-            self.loaded.estimator.set_params(C=self.choice.value)
-            names = ("values", "means", "standard_errors", "value")
-            result["chosen_C"] = {name: getattr(self.choice, name) for name in names}
-            result["chosen_C"]["description"] = self.choice.describe()
+            self.choices.append(validation.choose_C(checkpoint))
+            self.loaded.estimator.set_params(C=self.choices[-1].value)
+        for one in self.choices:
+            known = {name: getattr(one, name) for name in ("values", "means", "standard_errors", "value")}
+            compared = {} if one.baseline is None else {"baseline": one.baseline.mean(), "gain": one.gain}
+            result[f"chosen_{one.parameter}"] = {**known, **compared, "description": one.describe()}
         self.out_of_fold = self.kind.fold_facts(result.get("out_of_fold", {}))
         return result
 
@@ -120,8 +124,10 @@ class Training:
         record = replace(self.kind.final_record(self.model, self.loaded), seconds=seconds)
         self.model = replace(self.model, record=record)
         earlier = files_beside(self.options.output)
+        written = self.kind.compacted(self.model) if self.options.compact else self.model
+        extra = {"kind": self.kind.name, **asdict(written.record)}
         try:
-            models.save_model(self.options.output, self.loaded.estimator, {"kind": self.kind.name, **asdict(record)})
+            models.save_model(self.options.output, written.estimator, extra, self.options.compact)
         except InputError:
             say("training is finished, but its model was not saved; with --checkpoint FILE no training is lost")
             raise
@@ -142,7 +148,7 @@ class Training:
             data, source = self.loaded.shown, f"{shown_name(self.options.source)}, the training data"
         with caught_warnings() as warned:
             examples = None if data is None else self.kind.examples(self.model, data, source)
-            page = model_page(self.kind, self.model, examples, self.out_of_fold, self.choice)
+            page = model_page(self.kind, self.model, examples, self.out_of_fold, self.choices)
             write_page(page, self.options.report)
         say_warnings(warned)
         return str(self.options.report)
@@ -200,7 +206,7 @@ def show_training(kind: KindSpec, result: dict[str, Any]) -> None:
     """Print the result of a training as text."""
     facts = [
         *kind.fold_facts(result.get("out_of_fold", {})),
-        *([("chosen by folds", result["chosen_C"]["description"])] if "chosen_C" in result else []),
+        *(("chosen by folds", one["description"]) for name, one in result.items() if name.startswith("chosen_")),
         ("model", f"{result['model']} ({result['kind']}, {result['estimator']})"),
         ("sizes", sizes_in_words(result)),
         *fit_facts(result),

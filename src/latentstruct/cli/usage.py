@@ -75,8 +75,7 @@ def _option_usage(error: Any, context: Any) -> InputError:
         if error.option_name in (*one.options, *one.opposites):
             if not one.metavar:
                 return InputError(one.name, Description("a value"), "given without a value")
-            count = "" if one.size in (None, 1) else f" ({one.size} values)"
-            return InputError(one.name, NOTHING, f"followed by {one.metavar}{count}")
+            return InputError(one.name, NOTHING, f"followed by {one.metavar}")
     return FormatError(context.command_path, error.option_name, usage_line(context))
 
 

@@ -31,6 +31,8 @@ class Objective:
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
     starts : Starts, optional
         Initial planes of minus if no weights are known.
+    places, n_all : ndarray of int and int
+        If this is an objective over some weights only, these weights among all `n_all`; the others are 0.
     n_examples, n_features, weights
         As in the plus side.
     properties : frozenset of str
@@ -41,6 +43,8 @@ class Objective:
     plus: Oracle
     minus: Oracle
     starts: Starts | None = None
+    places: Indices | None = None
+    n_all: int = 0
 
     __repr__ = short_repr
 
@@ -63,6 +67,14 @@ class Objective:
         plus, minus = self.plus.batch, self.minus.batch
         found: list[RememberingBatch] = [plus] if isinstance(plus, RememberingBatch) else []
         return [*found, minus] if isinstance(minus, RememberingBatch) and minus is not plus else found
+
+    def in_full(self, w: Vector) -> Vector:
+        """Return all weights, given those of an objective over some of them."""
+        if self.places is None:
+            return w
+        full = np.zeros(self.n_all)
+        full[self.places] = w
+        return full
 
     def value(self, w: Vector) -> float:
         """Return the objective at w."""

@@ -146,6 +146,11 @@ class TaskOracle(BaseOracle):
         """Whether inexact maxima come with upper bounds."""
         return self.task.tags.upper_bounds and self._hard
 
+    @cached_property
+    def _remembering(self) -> bool:
+        """Whether results depend on earlier calls; the check of a protocol takes longer than a small query."""
+        return isinstance(self.batch, RememberingBatch)
+
     def plane_losses(self) -> Any:
         """Return the current losses of planes found with other losses; None if unknown."""
         return self.task.plane_losses(self.batch)
@@ -182,7 +187,7 @@ class TaskOracle(BaseOracle):
         work, overhead, chunked = self.cost
         bounds = chunk_by_work(work if rows is None else work[rows], WORTH * overhead)
         # The result of an example that is queried twice would depend on the order of threads.
-        repeated = isinstance(self.batch, RememberingBatch) and rows is not None and len(np.unique(rows)) < len(rows)
+        repeated = rows is not None and self._remembering and len(np.unique(rows)) < len(rows)
         if len(bounds) < 3 or repeated:
             return self._planes(w, rows)
         if self.pools and chunked:

@@ -1,5 +1,6 @@
 """Planes and their sums from the result of a query, for all structures."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -100,6 +101,7 @@ class PooledParts(NamedTuple):
     """Values (k,) of a pool over parts and counts of the parts, in the layout of the structure.
 
     Counts that are `weighted` carry the weights of the query, so that only sums over all examples follow from them.
+    `excess` is how far inexact hard maxima may be above the values.
     """
 
     values: Vector
@@ -107,6 +109,7 @@ class PooledParts(NamedTuple):
     soft: bool
     exact: bool | NDArray[np.bool_] = True
     weighted: bool = False
+    excess: float | Vector = math.inf
 
 
 def pool_scores(
@@ -134,14 +137,14 @@ def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: C
     pool : callable
         Pools scores of parts.
     """
-    values, counts, soft, exact, weighted = pool_scores(parts, losses, query, pool)
+    values, counts, soft, exact, weighted, excess = pool_scores(parts, losses, query, pool)
     loss: Vector | float = np.zeros(len(values))
     if query.augmented:
         assert losses is not None
         loss = losses.of(counts, query)
     summed = weighted or (soft and query.weights is not None)
     slopes = parts.pull_back(counts, query) if summed else parts.slopes(counts, query)
-    return Pooled(values, slopes, loss, soft, exact)
+    return Pooled(values, slopes, loss, soft, exact, excess)
 
 
 def pool_known(batch: KnownBatch, query: Query, slopes_of: Callable[[Indices | None], Slopes]) -> Pooled:

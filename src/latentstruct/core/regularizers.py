@@ -80,6 +80,67 @@ class L2(BaseRegularizer):
         return share * offset - 0.5 * share * share * square
 
 
+class ElasticNet(BaseRegularizer):
+    """Ω(w) = l1 ‖w‖₁ + ½ l2 ‖w‖²: many weights become exactly zero, so that models are small.
+
+    Parameters
+    ----------
+    l1 : float, default=1.0
+        Weight of ‖w‖₁.
+    l2 : float, default=1.0
+        Weight of ½‖w‖²; above 0, a convex training has a certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import CRF, Chain
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 2, 8) for _ in range(30)]
+    >>> X = [np.column_stack([y, rng.normal(size=(8, 20))]) for y in Y]  # one of 21 features depends on the label
+    >>> model = CRF(Chain(), C=0.1, l1=1.0).fit(X, Y)  # the same as StructuredEstimator with ElasticNet(1.0)
+    >>> bool((model.coef_ == 0).mean() > 0.5), model.certified_
+    (True, True)
+    """
+
+    constraints: ClassVar = {"l1": NONNEGATIVE, "l2": NONNEGATIVE}
+
+    def __init__(self, l1: float = 1.0, l2: float = 1.0) -> None:
+        self.l1, self.l2 = l1, l2
+
+    def bind(self, task: Task) -> Self:
+        """Return this regularizer, with checked parameters."""
+        check_parameters(self)
+        return self
+
+    def value(self, w: Vector) -> float:
+        """Return l1 ‖w‖₁ + ½ l2 ‖w‖²."""
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return a subgradient, with 0 for the norm of zeros."""
+        return self.l1 * np.sign(w) + self.l2 * w
+
+    def prox(self, w: Vector, step: float) -> Vector:
+        """Return argmin_v ½‖v − w‖² + step·Ω(v): shrunk by step·l1, exactly zero below it, and scaled."""
+        return shrunk(w, step * self.l1) / (1.0 + step * self.l2)
+
+    def least(self, slope: Vector) -> float:
+        """Return min_w Ω(w) + slope·w, −inf if there is none."""
+        beyond = shrunk(slope, self.l1)
+        if not self.l2:
+            return -math.inf if beyond.any() else 0.0
+        return -0.5 * float(beyond @ beyond) / self.l2
+
+    def lower_bound(self, slope: Vector, offset: float) -> float:
+        """Return a value not above min_w Ω(w) + max(0, offset + slope·w), as t·offset + least(t·slope) for some t."""
+        return max(0.0, *(t * offset + self.least(t * slope) for t in np.linspace(0.1, 1.0, 10)))
+
+
+def shrunk(w: Vector, by: float) -> Vector:
+    """Return numbers moved toward zero by an amount, those below it to zero."""
+    return np.sign(w) * np.maximum(np.abs(w) - by, 0.0)
+
+
 class NoRegularizer(BaseRegularizer):
     """Ω(w) = 0, for the perceptron."""
 

@@ -158,7 +158,8 @@ def check_unmasked(values: Any, name: str) -> None:
 
 def _is_masked(values: Any) -> bool:
     if isinstance(values, list | tuple):
-        return any(isinstance(item, np.ma.MaskedArray) and np.ma.is_masked(item) for item in values)
+        some = any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, values)))
+        return some and any(isinstance(item, np.ma.MaskedArray) and np.ma.is_masked(item) for item in values)
     return bool(np.ma.is_masked(values))
 
 

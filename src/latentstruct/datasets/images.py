@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import ndimage
+from latentstruct.core.validation import listed
 from latentstruct.data.boxes import Boxes, check_boxes
-from latentstruct.data.images import ImageFiles
-from latentstruct.datasets.home import Home, check_range, loader, read_integers
+from latentstruct.data.images import ImageFiles, parse_image
+from latentstruct.datasets.home import Home, check_range, loader, read_archive, read_integers
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.idx import read_idx
 from latentstruct.io.text import Source
@@ -282,6 +284,95 @@ def _inside(item: _Annotation, path: Path) -> Boxes:
 def _largest_first(boxes: Boxes) -> Boxes:
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     return boxes[np.argsort(-areas, kind="stable")]
+
+
+class _Object(msgspec.Struct):
+    """A photograph of one object in boxes.json or actions.json; further fields are ignored."""
+
+    file: str
+    label: str
+    size: tuple[int, int]
+    box: tuple[float, float, float, float]
+
+    def boxes(self, path: Path) -> Boxes:
+        """Return the box, clipped to the photograph."""
+        try:
+            return check_boxes(np.clip([self.box], 0.0, 2 * self.size), self.file)
+        except InputError as error:
+            raise FormatError(path, self.box, f"a box within the image {self.file}") from error
+
+
+class _Objects(msgspec.Struct):
+    images: list[_Object]
+
+
+def _photographs_of_objects(paths: list[Path], classes: Sequence[str] | None = None) -> Photographs:
+    """Return photographs of one object each from a file of boxes and an archive."""
+    path, packed = paths
+    try:
+        items = msgspec.json.decode(path.read_bytes(), type=_Objects).images
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        expected = "images with file, label, size and box"
+        raise FormatError(path, Description(str(error).replace("`", "")), expected) from error
+    known = sorted({item.label for item in items})
+    wanted = known if classes is None else listed(classes, "classes")
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not wanted:
+        raise InputError("classes", classes, f"some of {', '.join(known)}")
+    kept = [item for item in items if item.label in wanted]
+    names = [item.file for item in kept]
+    chosen = set(names)
+    contents = read_archive(packed, chosen.__contains__, f"the photographs of {path}")
+    missing = sorted(chosen - set(contents))
+    if missing:
+        raise FormatError(packed, Description("none"), f"an image {missing[0]} as in {path}")
+    images = _Lazy(partial(_parse_member, contents), names)
+    return Photographs(names, images, [item.label for item in kept], [item.boxes(path) for item in kept])
+
+
+def _parse_member(contents: dict[str, bytes], name: str) -> NDArray[np.uint8]:
+    return parse_image(contents[name], name)
+
+
+@loader("voc2012_mammals/boxes.json", "voc2012_mammals/images.zip")
+def load_voc_mammals(paths: list[Path]) -> Photographs:
+    """Load photographs of one mammal of PASCAL VOC 2012, ``voc2012_mammals/boxes.json`` and ``images.zip``.
+
+    Returns
+    -------
+    Photographs
+        300 photographs of a cat, cow, dog, horse or sheep, 60 each.
+    """
+    return _photographs_of_objects(paths)
+
+
+@loader("caltech_animals/boxes.json", "caltech_animals/images.zip")
+def load_caltech_animals(paths: list[Path], classes: Sequence[str] | None = None) -> Photographs:
+    """Load photographs of animals of Caltech 101, ``caltech_animals/boxes.json`` and ``images.zip`` in the data home.
+
+    Parameters
+    ----------
+    classes : sequence of str, optional
+        The animals to load, all 12 by default.
+
+    Returns
+    -------
+    Photographs
+        Up to 687 photographs of one animal each, most of them large in the photograph.
+    """
+    return _photographs_of_objects(paths, classes)
+
+
+@loader("voc2012_actions/actions.json", "voc2012_actions/images.zip")
+def load_voc_actions(paths: list[Path]) -> Photographs:
+    """Load photographs of one person in action of PASCAL VOC 2012, ``voc2012_actions/actions.json`` and ``images.zip``.
+
+    Returns
+    -------
+    Photographs
+        784 photographs; the classes are 10 actions, the box is that of the person.
+    """
+    return _photographs_of_objects(paths)
 
 
 def load_msrc_animals(data_home: Home = None) -> Photographs:

@@ -231,24 +231,13 @@ def load_letor_ohsumed(fold: int, subset: str, data_home: Home = None) -> Querie
 
     Parameters
     ----------
-    fold : {1, 2, 3, 4, 5}
-        Fold 1 trains on S1, S2 and S3, validates on S4 and tests on S5; each further fold is shifted by one.
-    subset : {"train", "validation", "test"}
-        The part.
-    data_home : str or path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA``.
+    fold, subset, data_home
+        As for `load_letor_mq2008`.
 
     Returns
     -------
     Queries
         Documents with 45 features and grades 0, 1 and 2.
-
-    Raises
-    ------
-    InputError
-        If there is no such fold or part, or no data home.
-    FormatError
-        If a file is missing, damaged or of another format.
     """
     found = _read_letor("letor3_ohsumed", 45, fold, subset, data_home)
     scaled: list[NDArray[np.float64]] = []

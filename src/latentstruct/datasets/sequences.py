@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -187,6 +188,84 @@ def _parse_identities(source: Source) -> dict[str, float]:
                 source.fail(percentage, "a percentage from 0 to 100")
             found[pair] = float(percentage)
     return found
+
+
+@dataclass(frozen=True)
+class ProteinStructures(SequencePairs):
+    """Pairs of proteins with reference alignments and the secondary structure of both.
+
+    Parameters
+    ----------
+    names, sequences, matches
+        As in `SequencePairs`.
+    structures : list of n (str, str)
+        H (helix), E (strand), C (coil) or - (unknown) of each letter of both proteins.
+    sets : list of n str
+        The reference set of each pair. Pairs of one set are related.
+    identities : array of shape (n,)
+        Percentage of equal letters among the aligned ones.
+    """
+
+    structures: Sequence[tuple[str, str]] = ()
+    sets: Sequence[str] = ()
+    identities: NDArray[np.float64] | None = None
+
+    __repr__ = short_repr
+
+
+class _StructurePair(msgspec.Struct):
+    """A line of pairs_ss.jsonl; further fields are ignored."""
+
+    id: str
+    a: str
+    b: str
+    row_a: str
+    row_b: str
+    ss_a: str
+    ss_b: str
+    core_identity: float
+
+
+@loader("protein_pairs_ss/pairs_ss.jsonl[.gz]")
+def load_protein_structures(paths: list[Path]) -> ProteinStructures:
+    """Load pairs of proteins with secondary structure from ``protein_pairs_ss/pairs_ss.jsonl.gz`` in the data home.
+
+    Each line is a JSON object with ``id`` (collection/set/…), the names ``a`` and ``b``, the aligned rows ``row_a`` and
+    ``row_b`` with core columns in upper case, the structures ``ss_a`` and ``ss_b`` along the sequences without gaps,
+    and ``core_identity`` from 0 to 1.
+
+    Returns
+    -------
+    ProteinStructures
+        The pairs in the order of the file.
+    """
+    source = Source.open(paths[0])
+    found: list[tuple[_StructurePair, SequencePairs]] = []
+    for line in source:
+        try:
+            pair = msgspec.json.decode(line, type=_StructurePair)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            expected = "an object with id, a, b, row_a, row_b, ss_a, ss_b and core_identity"
+            source.fail(Description(str(error).replace("`", "")), expected)
+        records = [f">{pair.a}", pair.row_a, f">{pair.b}", pair.row_b]
+        lines = ((source.line, record.encode()) for record in records)
+        aligned = parse_alignments(Source(lines, source.name))
+        lengths = tuple(map(len, aligned.sequences[0]))
+        given = (len(pair.ss_a), len(pair.ss_b))
+        if given != lengths or not set(pair.ss_a + pair.ss_b) <= set("HEC-"):
+            expected = f"structures of {lengths[0]} and {lengths[1]} letters H, E, C and -"
+            source.fail(Description(f"{given[0]} and {given[1]}"), expected)
+        found.append((pair, aligned))
+    if not found:
+        source.fail(Description("none"), "one pair per line", line=1)
+    return ProteinStructures(
+        [one.names[0] for _, one in found],
+        [one.sequences[0] for _, one in found],
+        [one.matches[0] for _, one in found if one.matches is not None],
+        [(pair.ss_a, pair.ss_b) for pair, _ in found],
+        ["/".join(pair.id.split("/")[:2]) for pair, _ in found],
+        np.array([100.0 * pair.core_identity for pair, _ in found]),
+    )
 
 
 @dataclass(frozen=True)

@@ -284,7 +284,7 @@ class AnnotatorCRF(HiddenCRF):
         Maximum number of alternations.
     em_tol : float, default=1e-3
         Training stops when an alternation lowers the objective by less than this fraction.
-    C, init, restarts, random_state, solver, tol, max_iter, max_seconds, regularizer, entity_ratio
+    C, init, restarts, random_state, solver, tol, max_iter, max_seconds, regularizer, entity_ratio, l1, seen_only
         See `HiddenCRF`.
     warm_start, verbose, n_jobs, executor, cache_mb
         See `HiddenCRF`.
@@ -439,12 +439,12 @@ class AnnotatorCRF(HiddenCRF):
         """Return the probabilities of labels given tokens and votes, a list of arrays (T, S)."""
         return self._posteriors(X, *self._read_again(X, votes))
 
-    def saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what a model file needs in addition to weights: arrays, and plain values."""
         return {"confusions": self.confusions_}, {"em_objectives_": self.em_objectives_}
 
-    def restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `saved_parts` returned; raise InputError unless it fits the weights."""
+    def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
         confusions, n = np.asarray(arrays["confusions"]), len(self._labels())
         valid = confusions.dtype == np.float64 and confusions.ndim == 3 and confusions.shape[1:] == (n, n)
         if not valid or not (confusions > 0).all() or not np.allclose(confusions.sum(axis=2), 1.0):

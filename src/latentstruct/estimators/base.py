@@ -25,6 +25,8 @@ from latentstruct.core.protocols import (
     Starts,
     WeightedInputs,
 )
+from latentstruct.core.regularizers import ElasticNet
+from latentstruct.core.selected import with_seen_weights
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import (
     Constraint,
@@ -50,7 +52,7 @@ from latentstruct.estimators.predicting import Predicting, check_weights, requir
 from latentstruct.estimators.reports import IterationPrinter, begin_callback, warn_about_training
 from latentstruct.estimators.rows import are_rows, as_classes, as_rows, check_feature_names
 from latentstruct.estimators.states import StateSelection
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.shards import Shards
 from latentstruct.parallel.threads import N_JOBS, effective_jobs, one_blas_thread
 from latentstruct.persistence.checkpoints import Checkpoint, FileCheckpointer
@@ -83,6 +85,7 @@ class FitInputs(NamedTuple):
     early_stopping: EarlyStopping | None = None
     latent_features: Any = None
     groups: Any = None
+    init: Any = None
 
 
 class TrainingRun(NamedTuple):
@@ -232,6 +235,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         loss = self.margin, self.rescaling
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
 
+    def _trained_objective(self, objective: Objective) -> Objective:
+        """Return what is minimized instead of the objective over all weights."""
+        return objective
+
     def _solver(self, objective: Objective) -> BaseSolver:
         limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "cache_mb")}
         return select_solver(self.solver, objective, self.restarts, **limits)
@@ -278,6 +285,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         checkpoint: Any = None,
         early_stopping: EarlyStopping | None = None,
         groups: Any = None,
+        init: Any = None,
     ) -> Self:
         """Train on examples X with outputs y.
 
@@ -305,6 +313,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             then kept, and `objective_`, `gap_` and `relative_gap_` are those of these weights.
         groups : sequence of length n, optional
             Groups of examples that are not divided by the folds of ``C="auto"``, such as documents.
+        init : estimator, optional
+            A fitted estimator whose training is continued on these data: training starts from its weights. It must have
+            learned the same labels and features; those of `Chain` may have new ones, where new features are further
+            columns of X. Labels that no longer occur are kept.
 
         Returns
         -------
@@ -312,6 +324,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             Also after Ctrl-C, with the best weights so far.
         """
         given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, early_stopping, groups=groups)
+        given = given._replace(init=init)
         return self._fit(self._read(given))
 
     def _read(self, given: FitInputs) -> FitInputs:
@@ -372,11 +385,14 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             objective = compose(task, data.batch, weights).divided(n_jobs, data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
-            yield task, data, objective
+            yield task, data, self._trained_objective(objective)
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
         stored, task = isinstance(given.X, ShardedData), copied(self.task)
+        if given.init is not None:
+            self._check_init(given)
+            task.follow(given.init.task_)
         if not stored:
             require_outputs(given.Y)
         CALLBACK.check(given.callback, "callback")
@@ -386,6 +402,15 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         if given.H is not None and stored:
             raise InputError("H", given.H, "None for stored examples", "Pass initial weights as `coef_init`.")
         return effective_jobs(self.n_jobs), task
+
+    def _check_init(self, given: FitInputs) -> None:
+        """Raise unless training can continue from the model that `fit` is given."""
+        check_weights(given.init)
+        if type(given.init.task_) is not type(self.task):
+            expected = f"a fitted estimator with the task {type(self.task).__name__}"
+            raise InputError("init", given.init, expected)
+        if given.coef_init is not None or given.H is not None or isinstance(given.X, ShardedData):
+            raise InputError("init", given.init, "None if `coef_init` or `H` are given, and for stored examples")
 
     def _prepare_run(self, task: BaseTask, data: DataPlacement, objective: Objective, given: FitInputs) -> TrainingRun:
         """Choose the solver and what it is called with."""
@@ -438,6 +463,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         w0, state = (
             self._warm_weights(task, fingerprint) if self.warm_start and hasattr(self, "coef_") else (None, None)
         )
+        if given.init is not None:
+            return task.weights_from(given.init.task_, given.init.coef_), None
         if given.coef_init is None:
             return None if given.H is not None else w0, state
         w0 = numbers_of(given.coef_init, "coef_init")
@@ -477,12 +504,27 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     _warn = warn_about_training
 
-    def save(self, path: str | Path) -> None:
-        """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`)."""
+    def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what a model file needs in addition to weights: arrays, and plain values."""
+        return {}, {}
+
+    def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+
+    def save(self, path: str | Path, compact: bool = False) -> None:
+        """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`).
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        compact : bool, default=False
+            Whether to store only weights that are not zero, in single precision. Scores then change by rounding.
+        """
         from latentstruct.persistence.models import save_model
 
         check_weights(self)
-        save_model(path, self)
+        save_model(path, self, compact=compact)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -513,3 +555,58 @@ def _solver_names(solver: BaseSolver) -> str:
     inside = [part for part in solver.get_params(deep=False).values() if isinstance(part, BaseSolver)]
     names = ", ".join(map(_solver_names, inside))
     return type(solver).__name__ + (f"({names})" if names else "")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseEstimator(RegularizedEstimator):
+    """Parameters of estimators whose weights may be sparse; see `CRF`."""
+
+    l1: float = 0.0
+    seen_only: bool = False
+    constraints: ClassVar = {"l1": real(0.0, closed="left"), "seen_only": boolean}
+
+    def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
+        objective = super()._objective(task, batch, weights)
+        if self.l1:
+            if self.regularizer is not None:
+                raise InputError("l1", self.l1, "0 with a `regularizer`", "ElasticNet has both.")
+            objective = replace(objective, regularizer=ElasticNet(self.l1).bind(task))
+        return objective
+
+    def _trained_objective(self, objective: Objective) -> Objective:
+        return with_seen_weights(objective) if self.seen_only else objective
+
+    def drop_weights(self, X: Any, y: Any, sample_weight: Any = None, max_increase: float = 1e-3) -> Self:
+        """Return a fitted copy in which the smallest weights are zero.
+
+        As many weights are dropped as raise the objective on the training data by at most a fraction. `objective_` is
+        evaluated again; `lower_bound_` stays valid, so that the gap of a certified model is again a certificate.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What the model was trained on.
+        max_increase : float, default=0.001
+            Largest increase of the objective, as a fraction of it.
+        """
+        check_weights(self)
+        real(0.0, closed="left").check(max_increase, "max_increase")
+        given = copied(self)._read(FitInputs(X, y, sample_weight))
+        unit = copy(self)
+        with unit._composed(given) as (task, _, objective):
+            if task.learned_state() != self.task_.learned_state():
+                raise InputError("X", Description("other data"), "the data that the model was trained on")
+            places = slice(None) if objective.places is None else objective.places
+            w = self.coef_[places]
+            sizes = np.sort(np.abs(w))
+            limit = objective.value(w) + max_increase * abs(self.objective_)
+            low, high = 0, len(w)
+            while low < high:
+                middle = (low + high + 1) // 2
+                fits = objective.value(np.where(np.abs(w) <= sizes[middle - 1], 0.0, w)) <= limit
+                low, high = (middle, high) if fits else (low, middle - 1)
+            found = np.where(np.abs(w) <= (sizes[low - 1] if low else -1.0), 0.0, w)
+            unit.coef_, unit.objective_ = objective.in_full(found), objective.value(found)
+        unit.gap_ = unit.objective_ - self.lower_bound_
+        unit.relative_gap_ = unit.gap_ / max(abs(unit.objective_), 1e-300)
+        return unit

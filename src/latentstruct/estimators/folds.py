@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.formatting import short_repr
-from latentstruct.core.parameters import Parametrized
+from latentstruct.core.parameters import Parametrized, clone
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import boolean, check_length, check_parameters, copied, function, integer, real
 from latentstruct.estimators.identity import as_text, described
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
 
-__all__ = ["AutoC", "FoldScores", "assign_folds"]
+__all__ = ["AutoC", "FoldScores", "assign_folds", "compare_settings"]
 
 FOLDS_SUFFIX = ".folds"
 """What the name of a checkpoint gets for the file with the scores of finished folds."""
@@ -41,6 +41,7 @@ WORSE_VALUES, CLEARLY = 3, 2.0
 FREE = ("C", "task", "verbose", "n_jobs", "executor", "warm_start")
 """Parameters that the scores do not depend on, or not by their names alone."""
 PER_EXAMPLE = ("X", "Y", "sample_weight", "H", "latent_features")
+UNDEFINED = "Use data for which the score is defined in each fold."
 Score = Callable[[Any, Indices], float]
 Say = Callable[[str], None]
 
@@ -169,11 +170,25 @@ class FoldScores:
         """The value that is chosen."""
         return self.values[self.chosen]
 
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Mean difference of the chosen value and the baseline on the same fold, and its standard error."""
+        if self.baseline is None:
+            raise InputError("baseline", None, "given, so that the chosen value can be compared with it")
+        gains = self.scores[self.chosen] - self.baseline
+        return float(gains.mean()), float(gains.std(ddof=1)) / math.sqrt(len(gains))
+
     def describe(self) -> str:
-        """Return the chosen value with its mean score and standard error."""
+        """Return the chosen value with its mean score and standard error, compared with the baseline."""
         shown = f"{self.value:.4g}" if isinstance(self.value, float) else self.value
         mean, error = self.means[self.chosen], self.standard_errors[self.chosen]
-        return f"{self.parameter} {shown}: {mean:.4f} ± {error:.4f} on {self.scores.shape[1]} folds"
+        text = f"{self.parameter} {shown}: {mean:.4f} ± {error:.4f} on {self.scores.shape[1]} folds"
+        if self.baseline is None:
+            return text
+        gain, error = self.gain
+        clear = abs(gain) > CLEARLY * error
+        verdict = ("clearly worse", "clearly better")[gain > 0] if clear else "no clear difference"
+        return f"{text}; baseline {self.baseline.mean():.4f}, difference {gain:+.4f} ± {error:.4f}: {verdict}"
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the mean scores with their standard errors.
@@ -191,6 +206,114 @@ class FoldScores:
         from latentstruct.viz.plots.training import plot_fold_scores
 
         return plot_fold_scores(self, ax)
+
+
+def score_on_folds(
+    candidates: Sequence[Any],
+    folds: Indices,
+    score: Callable[[Any, Indices, Indices], float],
+    n_jobs: int,
+    say: Say | None,
+) -> NDArray[np.float64]:
+    """Return the scores, (K, F), of candidates: `score` takes one and the rows to train and to test on."""
+    parts = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(int(folds.max()) + 1)]
+    began, found = time.perf_counter(), []
+    with one_blas_thread():
+        for one in candidates:
+            row = thread_map(lambda part, one=one: score(one, *part), parts, n_jobs)  # type: ignore[misc]
+            for value in row:
+                real().check(value, "scoring", UNDEFINED)
+            found.append([float(value) for value in row])
+            if say is not None:
+                seconds = time.perf_counter() - began
+                say(f"{len(parts)} folds: {describe_share(len(found), len(candidates), 'settings', seconds)}")
+    return np.array(found)
+
+
+def compare_settings(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    parameter: str,
+    values: Sequence[Any],
+    *,
+    baseline: Any = None,
+    n_folds: int = 5,
+    groups: Any = None,
+    scoring: Callable[[Any, Any, Any], float] | None = None,
+    one_standard_error: bool = False,
+    random_state: int | None = 0,
+    verbose: bool = False,
+) -> FoldScores:
+    """Compare values of a parameter by cross-validation, such as numbers of latent states, beside a baseline.
+
+    Each value is trained on all folds but one and scored on that one. A baseline without latent variables, trained on
+    the same folds, shows whether the latent part is worth its cost.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What to train. With ``C="auto"``, C is chosen for each value in each fold, from its training examples alone.
+    X, y : collections of length n
+        As the task describes them.
+    parameter : str
+        The parameter, such as ``"task__n_states"``, ``"task__splits"`` or ``"regularizer"``.
+    values : sequence of length K
+        Its values, simpler models first: of values that are equally good, the first is chosen.
+    baseline : estimator, optional
+        A simpler model.
+    n_folds : int, default=5
+        Number of folds.
+    groups : sequence of length n, optional
+        Examples with equal values stay in one fold.
+    scoring : callable, optional
+        Called with a fitted model, X and y; returns a score, higher is better. By default the `score` of the estimator.
+    one_standard_error : bool, default=False
+        Choose the first value whose mean is within one standard error of the best.
+    random_state : int or None, default=0
+        Seed of the folds.
+    verbose : bool, default=False
+        Whether to print a line per value.
+
+    Returns
+    -------
+    FoldScores
+        The scores; ``value`` is the chosen value, ``gain`` its difference from the baseline, ``describe()`` says both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import LatentMulticlass, LatentSSVM, Multiclass, StructuralSVM, compare_settings
+    >>> rng = np.random.default_rng(0)
+    >>> center = rng.integers(0, 4, 200)  # four clusters in a row, whose classes alternate
+    >>> X, y = (2.0 * center + 0.3 * rng.normal(size=200))[:, None], center % 2
+    >>> model = LatentSSVM(LatentMulticlass(weights="state", n_states=2, bias=1.0), C=10.0)
+    >>> plain = StructuralSVM(Multiclass(bias=1.0), C=10.0)
+    >>> found = compare_settings(model, X, y, "task__n_states", [1, 2], baseline=plain, n_folds=3)
+    >>> found.value, found.gain[0] > 0.1
+    (2, True)
+    """
+    values = list(values)
+    if not values:
+        raise InputError("values", values, "at least one value")
+    for one in [estimator] if baseline is None else [estimator, baseline]:
+        refuse_stored(one, X)
+    check_examples(X, y, rows=True)
+    labels = y if estimator.task.tags.classifier else None
+    folds = assign_folds(len(y), n_folds, labels=labels, groups=groups, random_state=random_state)
+
+    def score(model: Any, train: Indices, test: Indices) -> float:
+        fitted = clone(model).fit(take(X, train), take(y, train))
+        judge = (lambda one, *data: one.score(*data)) if scoring is None else scoring
+        return judge(fitted, take(X, test), take(y, test))
+
+    candidates = [clone(estimator).set_params(**{parameter: value}) for value in values]
+    every = candidates if baseline is None else [*candidates, baseline]
+    n_jobs = effective_jobs(estimator.n_jobs) if estimator.executor is None else 1
+    scores = score_on_folds(every, folds, score, n_jobs, print if verbose else None)
+    name = parameter.rpartition("__")[2]
+    rest = None if baseline is None else scores[-1]
+    return FoldScores(name, values, scores[: len(values)], bool(one_standard_error), rest)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -361,7 +484,7 @@ class _FoldPaths:
                 value = self.score(model, test)
             else:
                 value = model.score(X, Y) if self.auto.scoring is None else self.auto.scoring(model, X, Y)
-            real().check(value, "scoring", "Use data for which the score is defined in each fold.")
+            real().check(value, "scoring", UNDEFINED)
             yield float(value)
 
     def _has_passed_the_best(self) -> bool:

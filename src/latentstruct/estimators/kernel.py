@@ -447,7 +447,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Not supported; raises InputError."""
         self._soft_temperature()
 
-    def saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what a model file needs in addition to weights: arrays, and plain values."""
         arrays: dict[str, NDArray[Any]] = {"support": self.support_}
         vectors: Any = self.support_vectors_
@@ -458,8 +458,8 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         names = ("gamma_", "kernel_error_", "sampled_", "n_features_in_")
         return arrays, {name: getattr(self, name) for name in names}
 
-    def restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `saved_parts` returned; raise InputError unless it fits the weights."""
+    def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
         check_parameters(self)
         self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
         self.sampled_, self._n_features = bool(values["sampled_"]), int(values["n_features_in_"])

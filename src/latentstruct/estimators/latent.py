@@ -8,7 +8,7 @@ from latentstruct.core.protocols import Batch, Regularizer, Temperature
 from latentstruct.core.ratios import EntityRatio
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import instance
-from latentstruct.estimators.base import RegularizedEstimator
+from latentstruct.estimators.base import RegularizedEstimator, SparseEstimator
 from latentstruct.tasks.base import BaseTask
 
 
@@ -126,7 +126,7 @@ class MarginalSSVM(PooledLatentEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class HiddenCRF(PooledLatentEstimator):
+class HiddenCRF(SparseEstimator, PooledLatentEstimator):
     """Hidden conditional random field: ½‖w‖² − C Σ_i log Σ_h P(y_i, h | x_i), P(y, h | x) ∝ exp w·φ(x, y, h).
 
     Predictions are marginal MAP: argmax_y Σ_h P(y, h | x). Without latent variables this is `CRF`.
@@ -139,6 +139,11 @@ class HiddenCRF(PooledLatentEstimator):
         "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
     tol, max_iter, max_seconds : number, optional
         Override the solver's own.
+    l1 : float, default=0.0
+        Weight of ‖w‖₁ beside ½‖w‖² (`ElasticNet`); above 0, many weights are exactly zero.
+    seen_only : bool, default=False
+        Whether only pairs of a feature and a label that occur together in the training data have weights, as well as
+        features of more than a fifth of the labels; for `Chain`. Training is then faster and takes less memory.
     entity_ratio : EntityRatio, optional
         Expected share of entity tokens, for chains of which only entities are labeled.
     C, init, restarts, random_state, warm_start, regularizer, verbose, n_jobs, executor, cache_mb

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from latentstruct.core.objective import Objective, Rescaling
 from latentstruct.core.protocols import Batch, Temperature
 from latentstruct.core.types import Vector
-from latentstruct.estimators.base import BaseStructuredEstimator, RegularizedEstimator
+from latentstruct.estimators.base import BaseStructuredEstimator, RegularizedEstimator, SparseEstimator
 from latentstruct.estimators.folds import AutoC
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.base import BaseTask
@@ -57,7 +57,7 @@ class StructuralSVM(RegularizedEstimator):
         return super()._objective(task, batch, weights)
 
 
-class CRF(RegularizedEstimator):
+class CRF(SparseEstimator):
     """Conditional random field: ½‖w‖² − C Σ_i log P(y_i | x_i), P(y | x) ∝ exp w·φ(x, y).
 
     Parameters
@@ -66,6 +66,11 @@ class CRF(RegularizedEstimator):
         A structure with soft inference, such as `Chain` or `Multiclass`.
     C : float, "auto" or AutoC, default=1.0
         Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
+    l1 : float, default=0.0
+        Weight of ‖w‖₁ beside ½‖w‖² (`ElasticNet`); above 0, many weights are exactly zero.
+    seen_only : bool, default=False
+        Whether only pairs of a feature and a label that occur together in the training data have weights, as well as
+        features of more than a fifth of the labels; for `Chain`. Training is then faster and takes less memory.
     solver : "auto", name or solver, default="auto"
         See `StructuredEstimator`; "auto" is L-BFGS.
     tol, max_iter, max_seconds : number, optional

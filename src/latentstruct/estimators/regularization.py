@@ -5,6 +5,7 @@ import time
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -268,6 +269,8 @@ class _Walk:
     fitted: Callable[[Vector], RegularizedEstimator]
     trained: list[_Trained] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    separate: dict[float, RegularizedEstimator] = field(default_factory=dict)
+    """Models of single trainings, which may have more than weights, such as θ of `ModLat`."""
     calls: int = 0
     cause: str = ""
     state: Any = None
@@ -279,6 +282,8 @@ class _Walk:
 
     def model(self, C: float, result: Result) -> RegularizedEstimator:
         """Return the fitted estimator of a result."""
+        if C in self.separate:
+            return copy(self.separate[C])
         model = self.fitted(result.w)
         model.C = model.C_ = C
         model._store_result(result)
@@ -331,6 +336,7 @@ class _Walk:
             if last is not None:
                 starts.append(self._fit(estimator, given._replace(coef_init=last.coef_), C=C, restarts=None))
             last = min(starts, key=lambda model: model.objective_)
+            self.separate[C] = last
             values = [model.objective_ for model in starts]
             spread = (max(values) - min(values)) / max(abs(min(values)), 1e-300)
             yield _Trained(C, _result(last.coef_, last.objective_, last.lower_bound_, False), spread)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.parameters import check_is_fitted
@@ -196,6 +197,19 @@ class ModLat(_Uncertain):
     def _store_result(self, result: Result) -> None:
         super()._store_result(result)
         self.theta_: Vector = result.theta  # type: ignore[attr-defined]
+
+    def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what a model file needs in addition to weights: θ, and whether it is that of other features Φ."""
+        return {"theta": self.theta_}, {"own_latent_features": len(self.theta_) != len(self.coef_)}
+
+    def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+        theta = np.asarray(arrays["theta"])
+        fits = theta.ndim == 1 and (values["own_latent_features"] is True or len(theta) == len(self.coef_))
+        if not fits or theta.dtype != np.float64 or not np.isfinite(theta).all():
+            got = Description(f"{theta.dtype} of shape {theta.shape}")
+            raise InputError("theta", got, f"{len(self.coef_)} finite weights, unless Φ are features of your own")
+        self.theta_ = theta
 
     def latent_distribution(self, X: Any, y: Any, latent_features: Any = None) -> list[Vector]:
         """Return P_θ(h | x_i, y_i) of each example, shape (H_i,).

@@ -5,17 +5,18 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.parameters import Parametrized
-from latentstruct.core.validation import integer, listed, real
+from latentstruct.core.validation import integer, listed, options, real
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import Description, InputError
+from latentstruct.features.regions import segment_boxes
 from latentstruct.io.npz import load_arrays
 from latentstruct.persistence.atomic_files import remove_left_over, replace_files
 from latentstruct.persistence.saved_features import read_state
@@ -54,6 +55,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     window: int
     cell: int
     geometry: float
+    candidates: Literal["grid", "segments"] = "grid"
 
 
 def oriented_gradients(image: Any) -> Values:
@@ -209,8 +211,10 @@ class BoxFeatures(Parametrized):
 
     Parameters
     ----------
-    step, sizes, aspects, limit
-        The candidates, as for `grid_boxes`.
+    step, sizes, aspects
+        The grid of candidates, as for `grid_boxes`.
+    limit : int, default=350
+        Maximum number of candidates.
     window : int, default=48
         Side of the window in pixels, a multiple of `cell`, at least twice as large.
     cell : int, default=8
@@ -222,6 +226,8 @@ class BoxFeatures(Parametrized):
     cache : path, optional
         A folder for features, created if needed. They are looked up by pixels, boxes and settings; damaged files are
         replaced. Nothing is ever deleted.
+    candidates : {"grid", "segments"}, default="grid"
+        Boxes in a grid, or around segments of similar color and groups of them (see `segment_boxes`).
 
     Notes
     -----
@@ -239,6 +245,7 @@ class BoxFeatures(Parametrized):
         cell: int = 8,
         geometry: float = 0.5,
         cache: str | os.PathLike[str] | None = None,
+        candidates: Literal["grid", "segments"] = "grid",
     ) -> None:
         self.step = step
         self.sizes = sizes
@@ -248,6 +255,7 @@ class BoxFeatures(Parametrized):
         self.cell = cell
         self.geometry = geometry
         self.cache = cache
+        self.candidates = candidates
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters; nothing is learned, and images and classes are not used."""
@@ -263,6 +271,7 @@ class BoxFeatures(Parametrized):
         integer(1).check(self.window, "window")
         integer(1).check(self.cell, "cell")
         real(0.0, closed="left").check(self.geometry, "geometry")
+        options("grid", "segments").check(self.candidates, "candidates")
         if self.window % self.cell or self.window < BLOCK * self.cell:
             expected = f"a multiple of `cell` ({self.cell}), at least {BLOCK} times as large"
             raise InputError("window", self.window, expected)
@@ -286,7 +295,7 @@ class BoxFeatures(Parametrized):
         image : uint8 array of shape (height, width, 3)
             The image.
         boxes : array of shape (m, 4), optional
-            Custom candidates inside the image; by default those of `grid_boxes`.
+            Custom candidates inside the image; by default those that `candidates` names.
         key : str, optional
             Name of the image in messages.
 
@@ -300,7 +309,7 @@ class BoxFeatures(Parametrized):
         pixels, name = _check_image(image, "image" if key is None else key)
         height, width = pixels.shape[:2]
         if boxes is None:
-            found = grid_boxes(width, height, self.step, self.sizes, self.aspects, self.limit)
+            found = self._candidates(pixels)
         else:
             found = check_boxes(boxes, f"boxes of {name}")
             outside = (found[:, :2] < 0).any(axis=1) | (found[:, 2] > width) | (found[:, 3] > height)
@@ -313,6 +322,11 @@ class BoxFeatures(Parametrized):
             rows = self.geometry * box_geometry(found, width, height)
             features = np.hstack([features, rows.astype(np.float32)])
         return DetectionInput(found, features)
+
+    def _candidates(self, pixels: NDArray[np.uint8]) -> Boxes:
+        if self.candidates == "segments":
+            return segment_boxes(pixels, self.limit)
+        return grid_boxes(pixels.shape[1], pixels.shape[0], self.step, self.sizes, self.aspects, self.limit)
 
     def _cached_gradients(self, pixels: NDArray[np.uint8], boxes: Boxes) -> NDArray[np.float32]:
         """Return the histograms from the cache, or compute them."""
@@ -384,14 +398,15 @@ class BoxFeatures(Parametrized):
         self.check()
         sizes, aspects = ([float(value) for value in np.atleast_1d(v)] for v in (self.sizes, self.aspects))
         numbers = int(self.limit), int(self.window), int(self.cell), float(self.geometry)
-        return msgspec.to_builtins(_State(int(self.step), sizes, aspects, *numbers))
+        return msgspec.to_builtins(_State(int(self.step), sizes, aspects, *numbers, self.candidates))
 
     @classmethod
     def from_state(cls, state: Any, cache: str | os.PathLike[str] | None = None) -> Self:
         """Return features with the settings returned by `to_state`; raise an InputError if it is that of others."""
         kept = read_state(_State, state)
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
-        found = cls(kept.step, sizes, aspects, kept.limit, kept.window, kept.cell, kept.geometry, cache)
+        numbers = kept.limit, kept.window, kept.cell, kept.geometry
+        found = cls(kept.step, sizes, aspects, *numbers, cache=cache, candidates=kept.candidates)
         found.check()
         return found
 

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from latentstruct.core.lazy import sparse
-from latentstruct.core.parameters import Transformer, check_is_fitted
+from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
+from latentstruct.features.named import NamedFeatures
 from latentstruct.persistence.saved_features import numbered, read_state, saved_names
 from latentstruct.tasks.inputs import is_finite_number
 
@@ -31,7 +31,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     names: list[str]
 
 
-class DictFeatures(Transformer):
+class DictFeatures(NamedFeatures):
     """Features of tokens given as dicts or as lists of strings, by the conventions of CRFsuite.
 
     A token is a dict or a list of names. The entry ``"word": "the"`` of a dict is the feature ``word:the`` with
@@ -65,7 +65,6 @@ class DictFeatures(Transformer):
            [0., 0., 1.]])
     """
 
-    vocabulary_: dict[str, int]
     constraints: ClassVar[Mapping[str, Constraint]] = {"min_count": integer(1)}
 
     def __init__(self, min_count: int = 1) -> None:
@@ -126,27 +125,6 @@ class DictFeatures(Transformer):
                 rows.append(row)
             found.append(_matrix(rows, len(self.vocabulary_)))
         return found
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the features in the order of their columns.
-
-        Parameters
-        ----------
-        input_features : object
-            Not used.
-
-        Returns
-        -------
-        array of shape (n_features,)
-            The names.
-        """
-        check_is_fitted(self, "vocabulary_")
-        return np.array(list(self.vocabulary_), dtype=object)
-
-    @property
-    def n_features_(self) -> int:
-        """Number of features that `fit` has learned."""
-        return len(self.vocabulary_)
 
     def to_state(self) -> dict[str, Any]:
         """Return the fitted features as JSON values, for `from_state`."""

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from latentstruct._native.windows import FeatureNames
 from latentstruct.core.lazy import sparse
-from latentstruct.core.parameters import Transformer, check_is_fitted
+from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
+from latentstruct.features.named import NamedFeatures
 from latentstruct.persistence.saved_features import numbered, read_state, saved_names
 
 __all__ = ["WindowFeatures"]
@@ -57,7 +58,7 @@ def _word_shape(word: str) -> str:
     return shape
 
 
-class WindowFeatures(Transformer):
+class WindowFeatures(NamedFeatures):
     r"""Binary features of each token from the words and further columns around it.
 
     For the word, column 0, these are its values at the offsets ``-window`` to ``window`` (``0[-1]=the``), the
@@ -102,7 +103,6 @@ class WindowFeatures(Transformer):
            [1., 0., 1., 1., 0., 1., 0.]])
     """
 
-    vocabulary_: dict[str, int]
     n_columns_: int
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "window": integer(0, MAX_REACH),
@@ -143,6 +143,27 @@ class WindowFeatures(Transformer):
             The template itself.
         """
         return self.fit_blocks([sentences])
+
+    def extended(self, sentences: Sentences) -> "WindowFeatures":
+        """Return features that also know those of further sentences, after the own ones.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences of tokens
+            The sentences, with the same columns.
+
+        Returns
+        -------
+        WindowFeatures
+            New features; the first columns of what they return are those of the old ones.
+        """
+        check_is_fitted(self, "vocabulary_")
+        more = WindowFeatures(*self._parameters()).fit(sentences)
+        if more.n_columns_ != self.n_columns_:
+            got = Description(f"{more.n_columns_} columns")
+            raise InputError("sentences", got, f"tokens with {self.n_columns_} columns, as the first ones")
+        more.vocabulary_ = {name: k for k, name in enumerate(dict.fromkeys([*self.vocabulary_, *more.vocabulary_]))}
+        return more
 
     def transform(self, sentences: Sentences) -> "list[sparse.csr_array]":
         """Return the features of each sentence; features that `fit` did not see are ignored.
@@ -189,27 +210,6 @@ class WindowFeatures(Transformer):
         """Learn the features of the sentences and return them in one matrix; see `fit` and `transform_flat`."""
         given = list(sentences)
         return self.fit(given).transform_flat(given)
-
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the features in the order of their columns.
-
-        Parameters
-        ----------
-        input_features : object
-            Not used.
-
-        Returns
-        -------
-        array of shape (n_features,)
-            The names.
-        """
-        check_is_fitted(self, "vocabulary_")
-        return np.array(list(self.vocabulary_), dtype=object)
-
-    @property
-    def n_features_(self) -> int:
-        """Number of features that `fit` has learned."""
-        return len(self.vocabulary_)
 
     def to_state(self) -> dict[str, Any]:
         """Return the fitted template as JSON values.

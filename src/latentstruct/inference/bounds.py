@@ -96,7 +96,7 @@ class BoundedInference:
             raise InputError("structure", structure.n_graphs, "one graph")
         self.structure, self.max_entries, self.max_iter, self.tol = structure, max_entries, max_iter, tol
         self._layout = Layout.of(structure, np.zeros(1, dtype=np.int64))
-        self._division = _Division(structure, max_entries)
+        self._pieces = _Pieces(structure, max_entries)
         self._n_partitions = min(n_partitions, len(structure.cards))
         self._partitions: list[list[Block]] = []
 
@@ -106,7 +106,6 @@ class BoundedInference:
         tables: ArrayLike,
         temperature: float = 0.0,
         starts: Iterable[ArrayLike] = (),
-        warm: bool = False,
     ) -> Bounds:
         """Return bounds of smax_ε of the scores.
 
@@ -118,25 +117,23 @@ class BoundedInference:
             ε.
         starts : iterable of array-like
             Assignments from which lower bounds start, beside those that the upper bound suggests.
-        warm : bool
-            Whether to start from the division of the potentials that the last run found.
         """
         real(0.0, closed="left").check(temperature, "temperature")
         unary, tables = self._layout.check_unary(unary), self._layout.check_tables(tables)
         given = [np.asarray(start, dtype=np.int64) for start in starts]
-        division = self._division.given(unary, tables, warm)
+        division = _Division(self._pieces, unary, tables)
         if division.upper(0.0) == -np.inf:
             return Bounds(-np.inf, -np.inf, np.zeros(len(self.structure.cards), dtype=np.int64))
         if temperature > 0:
             upper = division.minimize(temperature, self.max_iter)
             return self._soft(unary, tables, temperature, upper, [*given, *division.decode()])
-        return self._hard(unary, tables, division, given, warm)
+        return self._hard(unary, tables, division, given)
 
-    def _hard(self, unary: Vector, tables: Vector, division: "_Given", starts: list[Indices], warm: bool) -> Bounds:
+    def _hard(self, unary: Vector, tables: Vector, division: "_Division", starts: list[Indices]) -> Bounds:
         scale = division.scale
         best = self._best(unary, tables, 0.0, starts)
         upper = division.upper(0.0)
-        for stage in STAGES[-2:] if warm else STAGES:
+        for stage in STAGES:
             division.minimize(stage * scale, self.max_iter)
             upper = min(upper, division.upper(0.0))
             best = max(best, self._best(unary, tables, 0.0, division.decode()), key=lambda found: found[0])
@@ -195,8 +192,8 @@ class BoundedInference:
         return self._partitions
 
 
-class _Division:
-    """How the potentials of a graph may be divided among the pieces of a cover."""
+class _Pieces:
+    """The pieces of a graph, and which entries of their potentials are copies of the same one."""
 
     def __init__(self, structure: FactorGraphs, max_entries: int) -> None:
         self.structure = structure
@@ -205,61 +202,53 @@ class _Division:
         self.copy_of = np.concatenate([self.cover.unary, n_unary + self.cover.tables])
         self.n_entries = n_unary + int(structure.table_at[-1])
         self.n_copies = np.bincount(self.copy_of, minlength=self.n_entries).astype(np.float64)
-        self.duals = np.zeros(len(self.copy_of))
-
-    def given(self, unary: Vector, tables: Vector, warm: bool) -> "_Given":
-        """Begin with equal shares of these potentials, or with the last division."""
-        if not warm:
-            self.duals[:] = 0.0
-        return _Given(self, np.concatenate([unary, tables]))
 
     def centered(self, x: Vector) -> Vector:
         """Return x without the mean of the copies of each entry, so that copies sum to 0."""
         return x - (np.bincount(self.copy_of, x, self.n_entries) / self.n_copies)[self.copy_of]
 
 
-class _Given:
-    """A division of given potentials, which can be improved."""
+class _Division:
+    """A division of potentials among pieces: at first equal shares, plus `duals` whose copies sum to 0."""
 
-    def __init__(self, division: _Division, potentials: Vector) -> None:
-        self.division = division
+    def __init__(self, pieces: _Pieces, unary: Vector, tables: Vector) -> None:
+        self.pieces, potentials = pieces, np.concatenate([unary, tables])
         possible = np.isfinite(potentials)
-        shares = np.where(possible, potentials, 0.0) / division.n_copies
-        self.possible, self.shares = possible[division.copy_of], shares[division.copy_of]
-        division.duals[~self.possible] = 0.0
-        self.scale = _mean_range(division.structure, potentials)
+        shares = np.where(possible, potentials, 0.0) / pieces.n_copies
+        self.possible, self.shares = possible[pieces.copy_of], shares[pieces.copy_of]
+        self.duals = np.zeros(len(pieces.copy_of))
+        self.scale = _mean_range(pieces.structure, potentials)
 
     def _pool(self, duals: Vector, temperature: float) -> tuple[float, Vector, Indices]:
         """Return the bound for some duals, its gradient and the states of the pieces."""
-        division = self.division
-        cover = division.cover
-        theta = np.where(self.possible, (self.shares + division.centered(duals)) * cover.n_pieces, -np.inf)
+        cover = self.pieces.cover
+        theta = np.where(self.possible, (self.shares + self.pieces.centered(duals)) * cover.n_pieces, -np.inf)
         n_unary = len(cover.unary)
         found = cover.elimination.run(theta[:n_unary], theta[n_unary:], Temperature(temperature, temperature))
         slope = np.concatenate([found.unary, found.tables])
-        return float(found.values.sum()) / cover.n_pieces, division.centered(slope), found.states
+        return float(found.values.sum()) / cover.n_pieces, self.pieces.centered(slope), found.states
 
     def minimize(self, temperature: float, max_iter: int) -> float:
         """Improve the division for a positive temperature, and return the bound."""
         options = {"maxiter": max_iter, "maxfun": EVALUATIONS * max_iter, "ftol": 1e-12, "gtol": 1e-9}
         found = optimize.minimize(
             lambda duals: self._pool(duals, temperature)[:2],
-            self.division.duals,
+            self.duals,
             jac=True,
             method="L-BFGS-B",
             options=options,
         )
-        self.division.duals[:] = found.x
+        self.duals[:] = found.x
         return self._pool(found.x, temperature)[0]
 
     def upper(self, temperature: float) -> float:
         """Return the bound of the present division."""
-        return self._pool(self.division.duals, temperature)[0]
+        return self._pool(self.duals, temperature)[0]
 
     def decode(self) -> list[Indices]:
         """Return the best assignment of each piece."""
-        states = self._pool(self.division.duals, 0.0)[2]
-        return list(states.reshape(self.division.cover.n_pieces, -1))
+        states = self._pool(self.duals, 0.0)[2]
+        return list(states.reshape(self.pieces.cover.n_pieces, -1))
 
 
 def _mean_range(structure: FactorGraphs, potentials: Vector) -> float:

@@ -112,7 +112,8 @@ class Conditioned:
             tables[places.layout.tables_at[k] : places.layout.tables_at[k + 1]] = 0.0
         joint = places.states.copy()
         joint[places.free_variables] = beliefs.states
-        return Beliefs(values.copy(), unary, tables, joint, beliefs.exact.copy(), beliefs.converged.copy())
+        exact, converged = beliefs.exact.copy(), beliefs.converged.copy()
+        return Beliefs(values.copy(), unary, tables, joint, exact, converged, excess=beliefs.excess)
 
     def _list_entries(self, in_scope_free: NDArray[np.bool_]) -> None:
         """List each factor's entries over its free variables: where they lie if all fixed variables had state 0."""

@@ -301,7 +301,9 @@ class _Programs:
         numbers: dict[tuple[bytes, ...], int] = {}
         built: list[_Program] = []
         for g in range(structure.n_graphs):
-            parts = _relative_parts(structure, hidden, g)
+            one = structure.only(g)
+            first, last = structure.variables_at[g : g + 2]
+            parts = one.cards, hidden[first:last], one.scope_at, one.scopes
             key = tuple(part.tobytes() for part in parts)
             if key not in numbers:
                 numbers[key] = len(built)
@@ -329,16 +331,6 @@ class _Programs:
 def most_total(max_entries: int) -> int:
     """Return the maximum number of entries of all tables of a graph."""
     return max(MOST_TOTAL, TABLES_OF_LIMIT * max_entries)
-
-
-def _relative_parts(
-    structure: FactorGraphs, hidden: NDArray[np.bool_], g: int
-) -> tuple[Indices, NDArray[np.bool_], Indices, Indices]:
-    first, last = structure.variables_at[g : g + 2]
-    first_factor, last_factor = structure.factors_at[g : g + 2]
-    scope_at = structure.scope_at[first_factor : last_factor + 1]
-    scopes = structure.scopes[scope_at[0] : scope_at[-1]] - first
-    return structure.cards[first:last], hidden[first:last], scope_at - scope_at[0], scopes
 
 
 @dataclass(frozen=True)
@@ -436,9 +428,12 @@ def elimination_order(structure: FactorGraphs, g: int, max_entries: int) -> list
 
     Variables are counted from the first one of the graph. None if a table would have more than `max_entries` entries.
     """
-    cards, hidden, scope_at, scopes = _relative_parts(structure, np.zeros(len(structure.cards), dtype=np.bool_), g)
-    order, separator_at, separators, done, *_ = _best_order(cards, hidden, scope_at, scopes, max_entries, False)
-    if done < len(cards):
+    one = structure.only(g)
+    hidden = np.zeros(len(one.cards), dtype=np.bool_)
+    order, separator_at, separators, done, *_ = _best_order(
+        one.cards, hidden, one.scope_at, one.scopes, max_entries, False
+    )
+    if done < len(one.cards):
         return None
     around = split(separators, separator_at)
     return [(v, list(some)) for v, some in zip(order.tolist(), (part.tolist() for part in around), strict=True)]

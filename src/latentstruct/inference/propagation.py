@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latentstruct._native import assignments, propagation
-from latentstruct._native.propagation import run_factors, run_pairwise
+from latentstruct._native import factors, propagation
+from latentstruct._native.factors import run_factors
+from latentstruct._native.propagation import run_pairwise
 from latentstruct.core.lazy import csgraph, sparse
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
@@ -248,7 +249,7 @@ class Propagation:
         self._sweep(task, weights, everything, self.max_iterations, self.tol, pooled=True)
         hidden = self._nothing_hidden if weights[0] == weights[1] else self.hidden
         values, marginals, tables = task.constants.copy(), np.empty_like(task.unary), np.empty_like(task.tables)
-        propagation.read_out(
+        factors.read_out(
             self._soft_wiring,
             task.selected,
             task.folded,
@@ -261,7 +262,7 @@ class Propagation:
             tables,
         )
         states = np.empty(int(task.selected.variables_at[-1]), dtype=np.int64)
-        propagation.most_probable(self._wiring, task.selected, marginals, states)
+        factors.most_probable(self._wiring, task.selected, marginals, states)
         converged = task.residuals <= self.tol
         exact = converged & self._is_exact(task.selected.graphs, weights)
         updates = task.sweeps * self.n_messages[task.selected.graphs]
@@ -317,13 +318,13 @@ class _Search:
         """Decode the graphs `wanted` from the current messages and keep assignments that are better."""
         task, wiring = self.task, self.owner._wiring
         states = self.states.copy()
-        assignments.decode(
+        factors.decode(
             wiring, task.selected, wanted, task.folded, task.tables, task.messages, self.hidden, self.latent, states
         )
         if self.latent == 0:
-            assignments.climb(wiring, task.selected, wanted, task.folded, task.tables, states, CLIMBS)
+            factors.climb(wiring, task.selected, wanted, task.folded, task.tables, states, CLIMBS)
             values = task.constants.copy()
-            assignments.score(wiring, task.selected, task.folded, task.tables, states, values)
+            factors.score(wiring, task.selected, task.folded, task.tables, states, values)
         else:
             values = self.owner.given_outputs().values(task, states, self.latent)
         better = wanted & (values > self.values)
@@ -337,7 +338,7 @@ class _Search:
         if self.latent > 0:
             return self.owner.given_outputs().beliefs(task, self.states, self.latent)
         unary, tables = np.zeros_like(task.unary), np.zeros_like(task.tables)
-        assignments.indicate(self.owner._wiring, task.selected, self.states, self.values, unary, tables)
+        factors.indicate(self.owner._wiring, task.selected, self.states, self.values, unary, tables)
         sure = np.ones(len(self.values), dtype=np.bool_)
         return Beliefs(self.values, unary, tables, self.states, sure, sure.copy())
 

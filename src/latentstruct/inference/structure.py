@@ -1,7 +1,7 @@
 """Factor graphs on flat arrays, many at once: the structure, without the values of the tables."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -67,6 +67,14 @@ class FactorGraphs:
         self._check_scopes()
         self._table_sizes()
         return self
+
+    def only(self, g: int) -> "FactorGraphs":
+        """Return one graph as a structure of its own."""
+        (first, last), (begin, end) = self.variables_at[g : g + 2], self.factors_at[g : g + 2]
+        scope_at = self.scope_at[begin : end + 1]
+        scopes = self.scopes[scope_at[0] : scope_at[-1]] - first
+        ends = np.array([0, last - first]), np.array([0, end - begin])
+        return FactorGraphs(self.cards[first:last], scope_at - scope_at[0], scopes, *ends)
 
     def _check_scopes(self) -> None:
         factors = np.repeat(np.arange(len(self.scope_at) - 1), np.diff(self.scope_at))
@@ -164,11 +172,11 @@ def table_states(structure: FactorGraphs) -> Iterator[tuple[Indices, Indices, In
         yield entries, slots, entry[entries] // strides[slots] % structure.cards[structure.scopes[slots]]
 
 
-def score_assignment(structure: FactorGraphs, unary: Vector, tables: Vector, states: Indices) -> float:
-    """Return the score of one assignment of all variables."""
+def assignment_entries(structure: FactorGraphs, states: Indices) -> tuple[Indices, Indices]:
+    """Return the entries of the unary potentials and of the tables that an assignment of all variables has."""
     moved = states[structure.scopes] * table_strides(structure)
-    entries = structure.table_at[:-1] + np.diff(np.concatenate([[0], np.cumsum(moved)])[structure.scope_at])
-    return float(unary[structure.state_at[:-1] + states].sum() + tables[entries].sum())
+    steps = np.diff(np.concatenate([[0], np.cumsum(moved)])[structure.scope_at])
+    return structure.state_at[:-1] + states, structure.table_at[:-1] + steps
 
 
 @dataclass
@@ -189,6 +197,8 @@ class Beliefs:
         Whether value, derivatives and outputs are those of the graph and not an approximation.
     converged : ndarray of bool, shape (k,)
         Whether messages converged; True if no iteration is needed.
+    excess : ndarray of shape (k,), optional
+        How far the true maxima may be above the values, if upper bounds are known.
     """
 
     values: Vector
@@ -197,3 +207,4 @@ class Beliefs:
     states: NDArray[np.int64]
     exact: NDArray[np.bool_]
     converged: NDArray[np.bool_]
+    excess: Vector | None = field(default=None, kw_only=True)

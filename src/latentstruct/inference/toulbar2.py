@@ -11,7 +11,7 @@ from latentstruct.core.validation import real
 from latentstruct.exceptions import InputError, missing_package
 from latentstruct.inference.bounds import Bounds
 from latentstruct.inference.elimination import Layout
-from latentstruct.inference.structure import FactorGraphs, score_assignment
+from latentstruct.inference.structure import FactorGraphs, assignment_entries
 
 DECIMALS = 6
 """Decimals of the costs that the solver sees."""
@@ -54,6 +54,8 @@ def maximize(structure: FactorGraphs, unary: ArrayLike, tables: ArrayLike, max_s
     parts = [-part for part in np.split(unary, structure.state_at[1:-1])] if n_variables else []
     parts += [-part for part in np.split(tables, structure.table_at[1:-1])] if n_factors else []
     with ONE_AT_A_TIME:
+        # Options of the solver belong to a thread.
+        pytoulbar2.pytb2.init()
         model = pytoulbar2.CFN(resolution=DECIMALS)
         try:
             for v, card in enumerate(structure.cards.tolist()):
@@ -70,5 +72,6 @@ def maximize(structure: FactorGraphs, unary: ArrayLike, tables: ArrayLike, max_s
     if found is None:
         return Bounds(-math.inf, upper, impossible.states)
     states = np.array(found[0], dtype=np.int64)
-    value = score_assignment(structure, unary, tables, states)
+    in_unary, in_tables = assignment_entries(structure, states)
+    value = float(unary[in_unary].sum() + tables[in_tables].sum())
     return Bounds(value, max(value, upper), states)

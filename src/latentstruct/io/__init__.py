@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from latentstruct.io.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
     from latentstruct.io.columns import ColumnSentences, parse_conll, read_conll, write_conll
+    from latentstruct.io.conllu import ConlluSentences, read_conllu, write_conllu
     from latentstruct.io.coreference import read_coreference, write_coreference
     from latentstruct.io.diversity import DiversityQuery, read_diversity, write_choices
     from latentstruct.io.fasta import Sequences, read_fasta, write_fasta, write_sites
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from latentstruct.io.ncbi_matrix import SubstitutionMatrix, blosum62, read_ncbi_matrix, write_ncbi_matrix
     from latentstruct.io.programs import ProgramRecord, read_programs, write_values
     from latentstruct.io.ranking import Queries, read_queries, write_scores
+    from latentstruct.io.spans import SpanText, TextToken, read_spans, read_texts, tokenize, write_spans
     from latentstruct.io.svmlight import read_svmlight
     from latentstruct.io.tables import ClassData, read_classes, read_csv
     from latentstruct.io.uai import (
@@ -65,6 +67,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "boxes": ("ImageAnnotation", "read_annotations", "read_coco", "read_label_table", "read_voc", "write_coco"),
         "brackets": ("format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"),
         "columns": ("ColumnSentences", "parse_conll", "read_conll", "write_conll"),
+        "conllu": ("ConlluSentences", "read_conllu", "write_conllu"),
         "coreference": ("read_coreference", "write_coreference"),
         "diversity": ("DiversityQuery", "read_diversity", "write_choices"),
         "programs": ("ProgramRecord", "read_programs", "write_values"),
@@ -74,6 +77,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "meme": ("MemeMotif", "read_meme", "write_meme"),
         "ncbi_matrix": ("SubstitutionMatrix", "blosum62", "read_ncbi_matrix", "write_ncbi_matrix"),
         "ranking": ("Queries", "read_queries", "write_scores"),
+        "spans": ("SpanText", "TextToken", "read_spans", "read_texts", "tokenize", "write_spans"),
         "svmlight": ("read_svmlight",),
         "tables": ("ClassData", "read_classes", "read_csv"),
         "uai": (

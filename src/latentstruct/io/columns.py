@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
+from latentstruct.core.validation import options
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.text import FilePath, Source, numbered_lines, source_name, write_text
 
@@ -30,10 +31,16 @@ class ColumnSentences:
         For each column, the values of all tokens of all sentences.
     offsets : array of shape (n_sentences + 1,)
         Sentence `i` has the tokens `offsets[i]` to `offsets[i + 1]`.
+    separator : str, default=" "
+        What separates the columns in the file: a space or a tab.
+    documents : array of shape (n_sentences,), optional
+        The number of the document of each sentence; None if no line of the file begins with ``-DOCSTART-``.
     """
 
     columns: tuple[list[str], ...]
     offsets: NDArray[np.int64]
+    separator: str = " "
+    documents: NDArray[np.int64] | None = None
 
     __repr__ = short_repr
 
@@ -146,8 +153,8 @@ def parse_conll(
     """
     decoded = _Decoder()
     values: list[list[str]] = []
-    offsets = [0]
-    n_tokens = 0
+    offsets, documents = [0], list[int]()
+    n_tokens = n_documents = 0
     width, by_tab = (0, False) if form is None else form
     values = [[] for _ in range(width)]
     source = Source(lines, name)
@@ -155,13 +162,15 @@ def parse_conll(
         if ends_sentence(raw):
             if n_tokens > offsets[-1]:
                 offsets.append(n_tokens)
+                documents.append(n_documents)
+            n_documents += raw.startswith(_DOCUMENT_BYTES)
             continue
         if not width:
             width, by_tab = form_of(raw, blank)
             values = [[] for _ in range(width)]
         fields = _fields(raw, by_tab)
         if len(fields) != width:
-            hint = "Comment lines are not supported." if raw.startswith(b"#") else None
+            hint = "If this is CoNLL-U, its name must end in .conllu." if raw.startswith(b"#") else None
             expected = f"{width} columns separated by {'tabs' if by_tab else 'whitespace'} as in the first line"
             source.fail(Description(f"{len(fields)} columns"), expected, hint)
         if b"" in fields:
@@ -174,12 +183,14 @@ def parse_conll(
         n_tokens += 1
     if n_tokens > offsets[-1]:
         offsets.append(n_tokens)
+        documents.append(n_documents)
     if not n_tokens:
         source.fail(Description("no token"), "one token per line and a blank line after each sentence", line=1)
     kept = values if columns is None else [values[_column_position(k, width, "columns")] for k in columns]
     if not kept:
         raise InputError("columns", columns, "at least one column or None")
-    return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64))
+    found = np.array(documents) if n_documents else None
+    return ColumnSentences(tuple(kept), np.asarray(offsets, dtype=np.int64), "\t" if by_tab else " ", found)
 
 
 def _fields(raw: bytes, by_tab: bool) -> list[bytes]:
@@ -217,7 +228,7 @@ def read_conll(
     """Read a CoNLL-style file: one token per line, columns, a blank line after each sentence.
 
     Columns are separated by tabs if the first line with a token has a tab, else by whitespace. Lines that start with
-    ``-DOCSTART-`` end a sentence and are skipped; no other line is.
+    ``-DOCSTART-`` end a sentence and begin a document; they are skipped, and no other line is.
 
     Parameters
     ----------
@@ -237,7 +248,7 @@ def read_conll(
     return parse_conll(numbered_lines(path), source_name(path), columns, blank)
 
 
-def _written_field(value: object, name: str) -> str:
+def written_field(value: object, name: str) -> str:
     """Return a field as text that is read back unchanged."""
     text = str(value)
     try:
@@ -254,10 +265,9 @@ def write_conll(
     path_or_file: FilePath | TextIO,
     sentences: ColumnSentences | Iterable[Sequence[Sequence[str]]],
     predicted: Iterable[Sequence[object]],
+    separator: str | None = None,
 ) -> None:
-    """Write sentences in columns with a last column of predicted labels.
-
-    The columns are separated by a space, or by tabs if any field contains a space.
+    r"""Write sentences in columns with a last column of predicted labels.
 
     Parameters
     ----------
@@ -267,6 +277,9 @@ def write_conll(
         The sentences.
     predicted : iterable of sequences
         One label per token of each sentence.
+    separator : {" ", "\t"}, optional
+        What separates the columns, by default what did so in the file that the sentences were read from, else a space;
+        always a tab if any field contains a space.
 
     Raises
     ------
@@ -274,6 +287,9 @@ def write_conll(
         If labels and tokens do not match, a field cannot be written, or the file cannot be opened. In this case
         nothing is written.
     """
+    if separator is None:
+        separator = sentences.separator if isinstance(sentences, ColumnSentences) else " "
+    options(" ", "\t").check(separator, "separator")
     given = list(sentences)
     labels = list(predicted)
     if len(given) != len(labels):
@@ -289,7 +305,7 @@ def write_conll(
             name = f"sentences[{i}][{j}]"
             if isinstance(token, str):
                 raise InputError(name, token, "a tuple of columns")
-            row = [*(_written_field(value, name) for value in token), _written_field(tag, f"predicted[{i}][{j}]")]
+            row = [*(written_field(value, name) for value in token), written_field(tag, f"predicted[{i}][{j}]")]
             width = width or len(row)
             if len(row) != width or width < 2:
                 expected = f"{max(width - 1, 1)} columns as in the first token"
@@ -298,7 +314,8 @@ def write_conll(
                 raise InputError(name, row[0], f"a word other than {_DOCUMENT_START}, which starts a document")
             rows.append(row)
         rows.append([])
-    separator = "\t" if any(re.search(r"[ \r\x0b\x0c]", value) for row in rows for value in row) else " "
+    if any(re.search(r"[ \r\x0b\x0c]", value) for row in rows for value in row):
+        separator = "\t"
     content = "".join(f"{separator.join(row)}\n" for row in rows)
     if isinstance(path_or_file, str | os.PathLike):
         write_text(path_or_file, content)

@@ -63,6 +63,11 @@ class _Reader:
             self.source.fail(text, _FIRST_LINE)
         self.begun = name, part, self.source.line
 
+    def leave_out(self) -> None:
+        """Forget the document that has been begun."""
+        self.begun = None
+        self._clear()
+
     def word(self, text: str) -> None:
         columns = text.split("\t") if "\t" in text else text.split()
         if self.begun is None:
@@ -163,24 +168,50 @@ def _ordered(found: Sequence[tuple[Mention, int]], source: Source) -> list[Menti
     return [mention for mention, _ in ordered]
 
 
-def parse_conll_coreference(source: Source) -> list[Document]:
-    """Read the lines of a CoNLL-2012 file."""
-    reader = _Reader(source)
+def parse_conll_coreference(source: Source, problems: list[FormatError] | None = None) -> list[Document]:
+    """Read the lines of a CoNLL-2012 file; see `read_coreference`."""
+    reader, left_out = _Reader(source), False
+
+    def read(text: str | None, again: bool = False) -> None:
+        nonlocal left_out
+        try:
+            _read_line(reader, text, left_out)
+            left_out = left_out and not _begins(text)
+        except FormatError as error:
+            if problems is None:
+                raise
+            if not again or str(error) != str(problems[-1]):
+                problems.append(error)
+            reader.leave_out()
+            left_out = True
+            if _begins(text) and not again:
+                # The error may be of the document before, which ends here.
+                read(text, again=True)
+
     for text in source.texts():
-        if text.startswith(("#begin", "# begin")):
-            reader.begin(text)
-        elif text.startswith(("#end", "# end")):
-            reader.end()
-        elif text.startswith("#") and "\t" not in text and len(text.split()) < _FEWEST_COLUMNS:
-            continue
-        elif text.strip():
-            reader.word(text)
-        else:
-            reader.end_sentence()
-    reader.end()
-    if not reader.documents:
+        read(text)
+    read(None)
+    if not reader.documents and not problems:
         source.fail(Description("no document"), _FIRST_LINE, line=1)
     return reader.documents
+
+
+def _begins(text: str | None) -> bool:
+    return text is not None and text.startswith(("#begin", "# begin"))
+
+
+def _read_line(reader: _Reader, text: str | None, left_out: bool) -> None:
+    """Pass a line of a file, or its end, to a reader; lines of a document that is left out are not read."""
+    if text is None or text.startswith(("#end", "# end")):
+        reader.end()
+    elif _begins(text):
+        reader.begin(text)
+    elif left_out or (text.startswith("#") and "\t" not in text and len(text.split()) < _FEWEST_COLUMNS):
+        return
+    elif text.strip():
+        reader.word(text)
+    else:
+        reader.end_sentence()
 
 
 def _standoff_span(fields: list[str], sentences: list[list[str]], source: Source) -> tuple[int, int, int]:
@@ -290,7 +321,7 @@ def _filled_folders(folder: str) -> list[str]:
     return filled
 
 
-def read_coreference(path: FilePath) -> list[Document]:
+def read_coreference(path: FilePath, problems: list[FormatError] | None = None) -> list[Document]:
     """Read documents with their mentions and clusters.
 
     Parameters
@@ -299,6 +330,9 @@ def read_coreference(path: FilePath) -> list[Document]:
         A CoNLL-2012 file (decompressed if its name ends in ``.gz``; ``-`` is standard input), a LitBank annotation
         ``.ann`` next to its text ``.txt``, or a folder of files of one of these kinds, read in the order of
         their names.
+    problems : list, optional
+        Documents that cannot be read are left out, and their errors are added to this list. By default the first one
+        is raised.
 
     Returns
     -------
@@ -307,10 +341,15 @@ def read_coreference(path: FilePath) -> list[Document]:
     """
     documents: list[Document] = []
     for name in coreference_files(path):
-        if str(name).lower().endswith(".ann"):
+        if not str(name).lower().endswith(".ann"):
+            documents += parse_conll_coreference(Source.open(name), problems)
+            continue
+        try:
             documents.append(_read_standoff(Path(name)))
-        else:
-            documents += parse_conll_coreference(Source.open(name))
+        except FormatError as error:
+            if problems is None:
+                raise
+            problems.append(error)
     return documents
 
 

@@ -24,6 +24,7 @@ AMBIGUOUS = "BDHKMRSVWY"
 LABEL_TEXTS = {"1": 1, "+1": 1, "positive": 1, "-1": -1, "negative": -1}
 _LABEL_MARK = "label="
 
+_ANY_LETTER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz*-."
 _KNOWN = LETTERS + "U" + AMBIGUOUS
 _LETTER_BYTES = (_KNOWN + _KNOWN.lower()).encode()
 _AMBIGUOUS_BYTES = (AMBIGUOUS + AMBIGUOUS.lower()).encode()
@@ -133,6 +134,34 @@ def read_labeled_fasta(path: FilePath, rules: FastaRules = STRICT) -> tuple[Sequ
     """
     found = list(each_labeled_sequence(path, rules))
     return _collected(one for one, _ in found), [label for _, label in found]
+
+
+def read_aligned_fasta(path: FilePath, labeled: bool = True) -> tuple[Sequences, list[str]]:
+    """Read DNA, RNA or protein sequences of equal length, with any class in their headers, as in ``>name label=donor``.
+
+    Letters may be in either case; gaps are - or a dot. Return the sequences as they are, and the labels unless
+    `labeled` is false.
+    """
+    source = Source.open(path)
+    sequences, labels = Sequences([], [], []), []
+    for line, header, lines in fasta_records(source):
+        title, _, description = header.partition(" ")
+        letters = join_letters(lines, source, _ANY_LETTER, "letters, - or .", lambda letter: "")
+        first = sequences.sequences[0] if len(sequences) else None
+        if not letters or (first is not None and len(letters) != len(first)):
+            expected = "letters" if first is None else f"{len(first)} letters, as the first sequence has"
+            source.fail(Description(f"{len(letters)} letters in {repr_short(title)}"), expected, line=line)
+        if labeled:
+            found = [word[len(_LABEL_MARK) :] for word in description.split() if word.lower().startswith(_LABEL_MARK)]
+            if len(found) != 1 or not found[0]:
+                source.fail(Description(f"{len(found)} labels in {repr_short(title)}"), "one label=CLASS", line=line)
+            labels.append(found[0])
+        sequences.names.append(title)
+        sequences.descriptions.append(description.strip())
+        sequences.sequences.append(letters.decode("ascii"))
+    if not len(sequences):
+        raise no_sequences(source)
+    return sequences, labels
 
 
 def _collected(found: "Iterable[FoundSequence]") -> Sequences:

@@ -11,15 +11,7 @@ from typing import IO, Any
 
 from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description, FormatError
-from latentstruct.io.text import (
-    MAX_STREAM_BYTES,
-    STANDARD_STREAM,
-    STDIN,
-    FilePath,
-    path_text,
-    source_name,
-    too_large,
-)
+from latentstruct.io.text import MAX_STREAM_BYTES, STANDARD_STREAM, STDIN, FilePath, path_text, source_name, too_large
 
 __all__ = ["FileSource"]
 

@@ -109,11 +109,7 @@ def _suffix(content: bytes) -> str:
 
 
 def read_classes(
-    path: FilePath,
-    *,
-    label: str | None = None,
-    n_features: int | None = None,
-    zero_based: bool = False,
+    path: FilePath, *, label: str | None = None, n_features: int | None = None, zero_based: bool = False
 ) -> ClassData:
     """Read samples with classes; the reader is chosen by the extension of the file.
 

@@ -23,6 +23,7 @@ MAX_LINE_BYTES = 2**28
 """Largest size of a line, which is read into memory."""
 MAX_UNPACKED, MAX_GROWTH = 2**28, 200
 """A compressed file is rejected if its content exceeds both: a number of bytes, and a multiple of its size."""
+GZIP_MAGIC = b"\x1f\x8b"
 GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
 INTEGER = re.compile(r"[-+]?[0-9]+", re.ASCII)
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", re.ASCII)
@@ -31,9 +32,37 @@ NOT_FINITE = re.compile(r"[-+]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 FilePath = str | os.PathLike[str]
 
 
+def standard_input() -> IO[bytes]:
+    """Return standard input, decompressed if it is a gzip file."""
+    first = sys.stdin.buffer.read(len(GZIP_MAGIC))
+    if first != GZIP_MAGIC:
+        return io.BufferedReader(_Resumed(first, sys.stdin.buffer))
+    packed = first + sys.stdin.buffer.read(MAX_STREAM_BYTES)
+    return io.BufferedReader(_Unpacked(STDIN, len(packed), io.BytesIO(packed)), 1 << 16)
+
+
+class _Resumed(io.RawIOBase):
+    """A stream of which the first bytes have been read already."""
+
+    def __init__(self, first: bytes, stream: IO[bytes]) -> None:
+        self.first, self.stream = first, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.first or self.stream.read1(len(buffer))  # type: ignore[attr-defined]
+        self.first = b""
+        buffer[: len(found)] = found
+        return len(found)
+
+
 def read_standard_input() -> bytes:
-    """Return the content of standard input; raise if it is too large."""
-    content = sys.stdin.buffer.read(MAX_STREAM_BYTES + 1)
+    """Return the content of standard input, decompressed if it is a gzip file; raise if it is too large."""
+    try:
+        content = standard_input().read(MAX_STREAM_BYTES + 1)
+    except GZIP_ERRORS as error:
+        raise _damaged(STDIN, None, error) from error
     if len(content) > MAX_STREAM_BYTES:
         raise too_large(STDIN, MAX_STREAM_BYTES, "Use a file instead.")
     return content
@@ -110,7 +139,7 @@ def opened(path: FilePath, unpack: bool = True) -> Iterator[IO[bytes]]:
 def opened_stream(path: FilePath) -> Iterator[IO[bytes]]:
     """Open a file as `opened` does, or standard input."""
     if path_text(path) == STANDARD_STREAM:
-        yield sys.stdin.buffer
+        yield standard_input()
         return
     with opened(path) as handle:
         yield handle
@@ -120,7 +149,7 @@ def numbered_lines(path: FilePath) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, of its decompressed content or of standard input, numbered from 1."""
     text = path_text(path)
     if text == STANDARD_STREAM:
-        yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else sys.stdin.buffer, STDIN)
+        yield from _lines(io.BytesIO(path.content) if isinstance(path, KeptInput) else standard_input(), STDIN)
         return
     with opened(text) as handle:
         yield from _lines(handle, text)
@@ -197,11 +226,11 @@ class Source:
 class _Unpacked(io.RawIOBase):
     """The content of a compressed file; raises if it is far larger than that of any text."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, size: int, packed: str | IO[bytes]) -> None:
         self.path = path
-        self.left = max(MAX_UNPACKED, MAX_GROWTH * os.path.getsize(path))
+        self.left = max(MAX_UNPACKED, MAX_GROWTH * size)
         # Closed in `close`.
-        self.stream = gzip.open(path, "rb")  # noqa: SIM115
+        self.stream = gzip.open(packed, "rb")  # noqa: SIM115
 
     def readable(self) -> bool:
         return True
@@ -222,7 +251,9 @@ class _Unpacked(io.RawIOBase):
 
 def open_unpacked(path: str) -> IO[bytes]:
     """Open a file for reading, decompressed if its name ends in .gz."""
-    return io.BufferedReader(_Unpacked(path), 1 << 16) if path.lower().endswith(".gz") else open(path, "rb")
+    if not path.lower().endswith(".gz"):
+        return open(path, "rb")
+    return io.BufferedReader(_Unpacked(path, os.path.getsize(path), path), 1 << 16)
 
 
 def decode_line(raw: bytes, name: str, line: int) -> str:

@@ -14,16 +14,7 @@ from latentstruct.core.validation import Constraint, array_of, check_length, che
 from latentstruct.exceptions import Description, InputError
 from latentstruct.metrics.ranking import average_precision, precision_at_k
 
-__all__ = [
-    "Contingency",
-    "contingency",
-    "error_rate",
-    "f_beta",
-    "measure_scores",
-    "prbep",
-    "recall_at_k",
-    "roc_area",
-]
+__all__ = ["Contingency", "contingency", "error_rate", "f_beta", "measure_scores", "prbep", "recall_at_k", "roc_area"]
 
 
 class Contingency(NamedTuple):

@@ -127,11 +127,7 @@ def _by_label(compared: list[_Compared]) -> dict[str, BracketScore]:
     """Return the scores of each label."""
     n_true, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
     for one in compared:
-        for total, part in (
-            (n_true, one.true),
-            (n_predicted, one.predicted),
-            (n_correct, one.true & one.predicted),
-        ):
+        for total, part in ((n_true, one.true), (n_predicted, one.predicted), (n_correct, one.true & one.predicted)):
             for (label, _, _), n in part.items():
                 total[label] += n
     return BracketScore.of_each(n_true, n_predicted, n_correct)

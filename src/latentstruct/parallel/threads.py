@@ -66,6 +66,13 @@ def effective_jobs(n_jobs: Any) -> int:
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
+    allowed = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return _available_cores(allowed, os.environ.get("LOKY_MAX_CPU_COUNT"))
+
+
+@lru_cache(maxsize=4)
+def _available_cores(allowed: frozenset[int] | None, most: str | None) -> int:
+    """Return the number of cores, kept while what may change it is the same: joblib reads several files for it."""
     from joblib import cpu_count
 
     return int(cpu_count())

@@ -242,11 +242,7 @@ def write_checkpoint(path: Path, tree: Tree, identity: dict[str, dict[str, str]]
     end = 0
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": NAMES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [begin, end],
-        }
+        header[name] = {"dtype": NAMES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     lost = ("the last good one is intact", "there is none") if ended else LOST

@@ -55,11 +55,10 @@ HISTORY = "history_"
 """Among the fitted values: the iterations of the training in columns."""
 MOST_ITERATIONS = 2000
 """Number of iterations above which a history is thinned out to keep the file small."""
-# Fitted vectors in the weights file: coef always, theta where an estimator has a distribution over latents.
-VECTORS = ("coef", "theta")
-WITH_THETA = ("ModLat",)
-PART = "part."
-"""Prefix of the names of further arrays of an estimator in the weights file: see its `saved_parts`."""
+COEF, PART = "coef", "part."
+"""Name of the weights in their file, and prefix of the names of further arrays: see `_saved_parts` of estimators."""
+PLACES, SIZE, MOST_WEIGHTS = "coef_places", "coef_size", 2**36
+"""Names of the places of weights that are not zero and of the number of all, in compact files; and a limit of it."""
 MOST_LETTERS = 2**26
 """Maximum characters of an array of texts, where each takes as much memory as the longest."""
 NOT_KEPT = ("executor", "n_jobs")
@@ -67,8 +66,6 @@ NOT_KEPT = ("executor", "n_jobs")
 to a model, and a connection cannot be stored."""
 FEATURE_NAMES = "feature_names_in_"
 """Among the fitted values: the names of the features, if the training data had names."""
-OWN_LATENT_FEATURES = "own_latent_features"
-"""Among the fitted values of a model with θ: whether features of the user give it another length than the weights."""
 
 MODEL_FOLDER = "the folder of a latentstruct model"
 OWN_FOLDER = "a new or empty folder, or one with a latentstruct model"
@@ -92,7 +89,7 @@ PARTS = {
     for module, names in (
         (tasks, [name for name in tasks.__all__ if name not in ("CandidateTask", "ExampleTask", "PartsTask")]),
         (solvers, solvers.__all__),
-        (regularizers, ("GroupNorm", "L2", "NoRegularizer")),
+        (regularizers, ("ElasticNet", "GroupNorm", "L2", "NoRegularizer")),
         (ratios, ("EntityRatio",)),
         (folds, ("AutoC",)),
         (estimators, ESTIMATORS),
@@ -215,7 +212,27 @@ def require_own(folder: Path) -> None:
         raise InputError("path", Description(f"{folder} with another {SETTINGS}, which would be lost"), OWN_FOLDER)
 
 
-def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
+def _stored_weights(w: np.ndarray, compact: bool) -> dict[str, np.ndarray]:
+    """Return the arrays that weights are stored as: all of them, or those that are not zero in single precision."""
+    if not compact:
+        return {COEF: w}
+    if np.abs(w).max(initial=0.0) > np.finfo(np.float32).max:
+        raise InputError("compact", True, "False for weights beyond single precision")
+    rounded = w.astype(np.float32)
+    places = np.flatnonzero(rounded)
+    return {COEF: rounded[places], PLACES: places, SIZE: np.array([len(w)])}
+
+
+def _weights_of(vectors: dict[str, np.ndarray]) -> np.ndarray:
+    """Return all weights, given the arrays that they are stored as."""
+    if PLACES not in vectors:
+        return vectors[COEF]
+    weights = np.zeros(int(vectors[SIZE][0]))
+    weights[vectors[PLACES]] = vectors[COEF]
+    return weights
+
+
+def save_model(path: str | Path, estimator: Any, extra: Any = None, compact: bool = False) -> None:
     """Write a trained estimator to the folder `path`.
 
     Parameters
@@ -226,6 +243,8 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
         A fitted estimator. A custom task is named, not stored: pass it to `load` again.
     extra : JSON-able, optional
         Stored with the model, for instance the state of a feature extractor.
+    compact : bool, default=False
+        Whether only weights that are not zero are stored, in single precision.
     """
     from latentstruct import __version__
 
@@ -234,9 +253,11 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
     if not in_library(estimator):
         raise InputError("estimator", estimator, f"an estimator of the library ({', '.join(ESTIMATORS)}), to be saved")
     params = estimator.get_params(deep=False)
-    vectors = {name: getattr(estimator, f"{name}_") for name in VECTORS if hasattr(estimator, f"{name}_")}
-    arrays, values = estimator.saved_parts() if hasattr(estimator, "saved_parts") else ({}, {})
-    vectors |= {PART + name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    arrays, values = estimator._saved_parts()
+    vectors = {
+        **_stored_weights(estimator.coef_, compact),
+        **{PART + name: np.ascontiguousarray(part) for name, part in arrays.items()},
+    }
     task = params.pop("task")
     own = in_library(task)
     weights = save(vectors)
@@ -256,7 +277,6 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None) -> None:
             HISTORY: _encode_history(estimator.history_),
             **{name: encode(value, name) for name, value in values.items()},
             **({FEATURE_NAMES: list(estimator.feature_names_in_)} if hasattr(estimator, FEATURE_NAMES) else {}),
-            **({OWN_LATENT_FEATURES: len(vectors["theta"]) != len(vectors["coef"])} if "theta" in vectors else {}),
         },
         _checksum(vectors),
         extra,
@@ -346,10 +366,8 @@ def _decode_history(value: Any) -> list[Iteration]:
 
 def _checksum(vectors: dict[str, np.ndarray]) -> str:
     sums = hashlib.sha256()
-    parts = sorted(name for name in vectors if name.startswith(PART))
-    for name in (*VECTORS, *parts):
-        if name in vectors:
-            sums.update(np.ascontiguousarray(vectors[name]).data)
+    for name in (COEF, *sorted(vectors.keys() - {COEF})):
+        sums.update(np.ascontiguousarray(vectors[name]).data)
     return sums.hexdigest()
 
 
@@ -416,41 +434,37 @@ def read_files(path: str | Path) -> ModelFiles:
                     raise
 
 
+def _check_places(vectors: dict[str, np.ndarray]) -> None:
+    """Raise ValueError unless the places of weights, if they are stored, are those of some weights."""
+    if PLACES not in vectors and SIZE not in vectors:
+        return
+    places, size = vectors[PLACES], vectors[SIZE]
+    valid = places.dtype == size.dtype == np.int64 and places.shape == vectors[COEF].shape and size.shape == (1,)
+    if not valid or not 0 <= size[0] < MOST_WEIGHTS or (np.diff(places, prepend=-1, append=size[0]) <= 0).any():
+        raise ValueError("places of weights that do not ascend below their number")
+
+
 def _read_weights(path: Path) -> dict[str, np.ndarray]:
-    """Return the vectors of a model: "coef" always, others of `VECTORS` and parts where it has them."""
+    """Return the weights of a model and the parts that it has."""
     try:
         _check_regular(path)
         found = load_file(path)
-        vectors = {"coef": found["coef"], **{name: found[name] for name in found if name in VECTORS}}
-        vectors |= {name: array for name, array in found.items() if name.startswith(PART)}
+        weights = found[COEF]
+        known = {COEF, PLACES, SIZE}
+        vectors = {name: array for name, array in found.items() if name in known or name.startswith(PART)}
+        _check_places(vectors)
     except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, MemoryError) as error:
         # NumPy lacks some of the types that such a file can have.
         raise FormatError(
             path, Description(repr_short(error, 160)), "an undamaged file of weights", COPY_AGAIN
         ) from error
-    for name, weights in vectors.items():
-        if name.startswith(PART):
-            continue
-        shown = f"{weights.dtype} of shape {weights.shape}"
-        if weights.ndim == 1 and weights.dtype == np.float64:
-            wrong = np.flatnonzero(~np.isfinite(weights))
-            if not len(wrong):
-                continue
-            shown = f"{weights[wrong[0]]} at index {wrong[0]}"
-        got = Description(f"{shown} in {name!r}")
-        raise FormatError(path, got, "vectors of finite float64 weights", COPY_AGAIN)
-    return vectors
-
-
-def _check_theta(folder: Path, file: ModelFile, theta: np.ndarray | None, n_features: int) -> None:
-    """Raise unless a model that has a distribution over latents has its weights θ."""
-    if file.estimator not in WITH_THETA:
-        return
-    if theta is None:
-        raise FormatError(folder / file.weights, None, f"'theta' for {file.estimator}", COPY_AGAIN)
-    if file.fitted.get(OWN_LATENT_FEATURES) is False and len(theta) != n_features:
-        got = Description(f"{len(theta)} weights in 'theta'")
-        raise FormatError(folder / file.weights, got, f"{n_features} weights as its task has", COPY_AGAIN)
+    shown = f"{weights.dtype} of shape {weights.shape}"
+    if weights.ndim == 1 and weights.dtype == (np.float32 if PLACES in vectors else np.float64):
+        wrong = np.flatnonzero(~np.isfinite(weights))
+        if not len(wrong):
+            return vectors
+        shown = f"{weights[wrong[0]]} at index {wrong[0]}"
+    raise FormatError(path, Description(f"{shown} in {COEF!r}"), "a vector of finite float64 weights", COPY_AGAIN)
 
 
 def _is_number(value: Any) -> bool:
@@ -577,7 +591,7 @@ def load(path: str | Path, task: BaseTask | None = None) -> Any:
 def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
     """Return the estimator that was saved (see `load`)."""
     folder, file, vectors = files.folder, files.settings, files.vectors
-    weights = vectors["coef"]
+    weights = _weights_of(vectors)
     if task is None and file.params.get("task") is None:
         expected = f"the task {repr_short(file.task)} of {folder}, which is not part of the library"
         raise InputError("task", None, expected)
@@ -594,24 +608,14 @@ def restore_model(files: ModelFiles, task: BaseTask | None = None) -> Any:
         raise FormatError(
             folder, Description(f"{len(weights)} weights"), f"{n_features} weights as its task has", COPY_AGAIN
         )
-    _check_theta(folder, file, vectors.get("theta"), n_features)
     if _checksum(vectors) != file.weights_sha256:
         got, expected = Description("another checksum"), f"the file that {SETTINGS} was written with"
         raise FormatError(folder / file.weights, got, expected, COPY_AGAIN)
-    estimator.task_ = estimator.task
-    for name, vector in vectors.items():
-        if name in VECTORS:
-            setattr(estimator, f"{name}_", vector)
-    if hasattr(estimator, "restore_parts"):
-        _restore_parts(folder, file, estimator, vectors)
-    return estimator
-
-
-def _restore_parts(folder: Path, file: ModelFile, estimator: Any, vectors: dict[str, np.ndarray]) -> None:
-    """Restore what `saved_parts` of the estimator returned."""
+    estimator.task_, estimator.coef_ = estimator.task, weights
     arrays = {name.removeprefix(PART): array for name, array in vectors.items() if name.startswith(PART)}
     try:
-        estimator.restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
+        estimator._restore_parts(arrays, {name: decode(value) for name, value in file.fitted.items()})
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         got, expected = Description(repr_short(error, 160)), f"the parts of {file.estimator} other than its weights"
         raise FormatError(folder, got, expected, COPY_AGAIN) from error
+    return estimator

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import planes as kernels
-from latentstruct.core.types import Indices, Vector
+from latentstruct.core.types import Array, Indices, Vector
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.memory import (
@@ -50,11 +50,13 @@ class Scratch(NamedTuple):
     clock: Indices  # (1,): number of iterations
 
 
-class Masses(NamedTuple):
+@dataclass(frozen=True)
+class Masses:
     """The dual variables of a store at one time, with the keys of their planes."""
 
-    key: NDArray[np.uint64]  # (n, K)
-    alpha: NDArray[np.float64]  # (n, K), 0 beyond the planes of an example
+    key: Annotated[NDArray[np.uint64], Array(("n", "k"), np.uint64)]
+    alpha: Annotated[NDArray[np.float64], Array(("n", "k"))]
+    """0 beyond the planes of an example."""
 
 
 @dataclass
@@ -323,6 +325,14 @@ class PlaneStore:
         gaps = np.empty(len(examples))
         change, gain = kernels.ascend(self, RULES[rule], steps, examples, w, gaps)
         return gaps, change, gain
+
+    def extrapolate(self, earlier: Masses, w: Vector) -> tuple[float, float]:
+        """Move the dual variables on along the line from earlier ones, and update `w` in place.
+
+        Variables that would be negative are projected on the simplex of their example. Returns the change of
+        Σ c_i α_ip b_ip and the gain of the dual value, 0 if they do not move.
+        """
+        return kernels.extrapolate(self, earlier.key, earlier.alpha, w)
 
     def combination(self) -> Plane:
         """Return Σ_i c_i Σ_p α_ip (b_ip + g_ip·w) as one plane, recomputed."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from latentstruct.solvers.frank_wolfe import FrankWolfe
     from latentstruct.solvers.hinge import HingeSolver
     from latentstruct.solvers.lbfgs import LBFGS
+    from latentstruct.solvers.orthant import OWLQN
     from latentstruct.solvers.proximal import Proximal
     from latentstruct.solvers.self_paced import SelfPaced
     from latentstruct.solvers.stochastic import AlternatingSubgradient, Perceptron, Subgradient
@@ -28,6 +29,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "frank_wolfe": ("FrankWolfe",),
         "hinge": ("HingeSolver",),
         "lbfgs": ("LBFGS",),
+        "orthant": ("OWLQN",),
         "proximal": ("Proximal",),
         "self_paced": ("SelfPaced",),
         "stochastic": ("AlternatingSubgradient", "Perceptron", "Subgradient"),

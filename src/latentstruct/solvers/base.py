@@ -552,6 +552,8 @@ class BaseSolver(Parametrized):
             With the best weights so far, also after Ctrl-C.
         """
         self.check(objective)
+        if objective.places is not None:
+            return self._minimize_some(objective, w0, state, callback, checkpointer)
         with solving():
             monitor = Monitor(objective, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
             w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
@@ -575,6 +577,24 @@ class BaseSolver(Parametrized):
                 last = w if monitor.current is None else monitor.current
                 monitor.offer(last, *objective.evaluate(last))
             return monitor.result()
+
+    def _minimize_some(
+        self,
+        objective: Objective,
+        w0: Vector | None,
+        state: Any,
+        callback: Callback | None,
+        checkpointer: Checkpointer | None,
+    ) -> Result:
+        """Minimize an objective over some weights, and return all."""
+
+        def inform(line: Iteration) -> Any:
+            return callback and callback(replace(line, w=None if line.w is None else objective.in_full(line.w)))
+
+        part = replace(objective, places=None)
+        start = None if w0 is None else w0[objective.places]
+        result = self.minimize(part, start, state=state, callback=inform, checkpointer=checkpointer)
+        return replace(result, w=objective.in_full(result.w))
 
     def _start(self, objective: Objective, attempt: int) -> Vector:
         """Return the initial weights of a start when none are given."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from latentstruct._native.vectors import add_scaled
 from latentstruct.core.objective import Objective
-from latentstruct.core.types import Vector, Weights
+from latentstruct.core.types import Indices, Vector, Weights
 from latentstruct.core.validation import boolean, integer
+from latentstruct.planes.store import Masses
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.dual import DualPoint
 
@@ -25,6 +26,9 @@ REFRESH_EVERY = 10
 ORACLE_VISITS = 1.0
 # Examples with less than this fraction of the mean gap are skipped in the next sweep.
 LEAST_SHARE = 0.1
+# Iterations before dual variables are extrapolated, which costs as much as a visit of each example: in short runs most
+# of the time is spent on new planes.
+PATIENCE = 40
 # Maximum sweeps for the problem over the kept planes, and its precision relative to the tolerance or the gap.
 SETTLING_SWEEPS, SETTLED = 100, 0.3
 
@@ -37,12 +41,37 @@ class Ascent(DualPoint):
     average: Weights = field(init=False)
     warm: bool = False
     """Whether it starts from given weights."""
+    earlier: Masses | None = None
+    """The dual variables when they were last extrapolated, before that."""
+    visits: int = 0
+    """Visits of examples since then."""
+    patience: int = PATIENCE
+    """Iterations before the first extrapolation."""
     last: bool = False
     """Whether it continues to the end, even if it is slow."""
     precise: bool = False
     """Whether each iteration solves the problem over the kept planes."""
     began: int = 0
     """Iterations before it became precise."""
+
+    def sweep(self, rows: Indices, steps: int) -> tuple[Vector, float]:
+        """Improve the listed examples one by one; return their gaps before, and the gain of the dual value.
+
+        Steps of single examples undo parts of each other's, so that many sweeps drift slowly in the same directions.
+        After as many visits as there are examples, all dual variables are therefore extrapolated along the line from
+        those of the last time.
+        """
+        gaps, gain = self.ascend(rows, steps=steps)
+        self.visits += len(rows)
+        if self.visits < len(self.every) or len(self.monitor.history) < self.patience:
+            return gaps, gain
+        latest, self.visits = self.store.masses(), 0
+        if self.earlier is not None:
+            change, further = self.store.extrapolate(self.earlier, self.w)
+            self.offset += change
+            gain += further
+        self.earlier = latest
+        return gaps, gain
 
 
 @dataclass(eq=False, repr=False)
@@ -123,6 +152,9 @@ class BlockAscent(BaseSolver):
             point.rng, point.average = np.random.default_rng(self.random_state), w
             point.warm, point.last = state is None and bool(w.any()), gives_up is None
             point.precise = precise
+            if state is not None and not self.settle:
+                # The planes and nearly optimal dual variables are known: only the slow last part remains.
+                point.patience = 0
         if not (monitor.resumed or point.warm):
             if state is not None and self.settle:
                 self._settle(point)
@@ -159,7 +191,7 @@ class BlockAscent(BaseSolver):
     def _sweep(self, point: Ascent) -> None:
         """Increase the dual over the kept planes while that gains more per visit than new planes did."""
         rows = point.rng.permutation(point.every)
-        gaps, gain = point.ascend(rows, steps=self.steps)
+        gaps, gain = point.sweep(rows, self.steps)
         least = gain / ((1.0 + ORACLE_VISITS) * len(rows))
         for _ in range(self.max_sweeps):
             # Examples with a small gap are not visited again before they get new planes. The order stays random:
@@ -168,7 +200,7 @@ class BlockAscent(BaseSolver):
             if len(rows) == 0:
                 # The gaps are not finite, which the next query reports.
                 return
-            gaps, gain = point.ascend(rows, steps=self.steps)
+            gaps, gain = point.sweep(rows, self.steps)
             if gain <= least * len(rows):
                 return
 
@@ -181,7 +213,7 @@ class BlockAscent(BaseSolver):
         visits, objective = SETTLING_SWEEPS * len(point.every), point.monitor.objective
         while visits > 0:
             rows = point.rng.permutation(point.every)
-            gaps, _ = point.ascend(rows, steps=self.steps)
+            gaps, _ = point.sweep(rows, self.steps)
             visits -= len(rows)
             value = point.value
             goal = SETTLED * max(self.tol * abs(value), objective - value if math.isfinite(objective) else 0.0)
@@ -189,7 +221,7 @@ class BlockAscent(BaseSolver):
                 return
             for _ in range(10):
                 rows = point.rng.permutation(rows[gaps > 0.3 * gaps.mean()])
-                gaps, _ = point.ascend(rows, steps=self.steps)
+                gaps, _ = point.sweep(rows, self.steps)
                 visits -= len(rows)
                 if gaps.sum() <= 0.3 * goal:
                     break

@@ -4,6 +4,7 @@ from typing import Any
 
 from latentstruct import solvers
 from latentstruct.core.objective import Objective
+from latentstruct.core.regularizers import ElasticNet
 from latentstruct.core.validation import copied, options
 from latentstruct.exceptions import InputError
 from latentstruct.solvers.base import SOLVER, BaseSolver
@@ -15,6 +16,7 @@ SOLVERS = {
     "frank_wolfe": "FrankWolfe",
     "subgradient": "Subgradient",
     "lbfgs": "LBFGS",
+    "owlqn": "OWLQN",
     "proximal": "Proximal",
 }
 """Classes of the solvers by their names in estimators."""
@@ -29,16 +31,17 @@ def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
     If it is one of many similar problems, block ascent ends soon with kept planes; otherwise the bundle makes better
     use of them.
 
-    `Proximal` for nonsmooth regularizers. If the objective is convex: L-BFGS if everything is smooth; block ascent
-    for the hinge (with the bundle as fallback); the bundle if there is a single example.
-    Otherwise L-BFGS on the difference itself if the latents are summed out, and CCCP if they are maximized, because
-    f⁻ is then nonsmooth even if outputs are smoothed. CCCP also if outputs are maximized by approximate
-    inference: the planes of the outputs it finds are bounds if latents are summed exactly, while soft approximations
-    have other minima.
+    `Proximal` for nonsmooth regularizers, `OWLQN` for `ElasticNet` if all else is smooth. If the objective is convex:
+    L-BFGS if everything is smooth; block ascent for the hinge (with the bundle as fallback); the bundle if there is a
+    single example. Otherwise L-BFGS on the difference itself if the latents are summed out, and CCCP if they are
+    maximized, because f⁻ is then nonsmooth even if outputs are smoothed. CCCP also if outputs are maximized by
+    approximate inference: the planes of the outputs it finds are bounds if latents are summed exactly, while soft
+    approximations have other minima.
     """
     properties = objective.properties
     if not objective.regularizer.smooth:
-        return solvers.Proximal()
+        sparse = isinstance(objective.regularizer, ElasticNet) and "smooth" in properties
+        return solvers.OWLQN() if sparse else solvers.Proximal()
     if "convex" in properties:
         if "smooth" in properties:
             return solvers.LBFGS()

@@ -255,6 +255,16 @@ class BaseTask(Parametrized, Generic[B]):
         """Take over what an earlier `learn` found."""
         raise TypeError(f"{type(self).__name__} does not define restore()")
 
+    def follow(self, earlier: "BaseTask") -> None:
+        """Keep what an earlier task has learned when this one learns; by default nothing is kept."""
+
+    def weights_from(self, earlier: "BaseTask", w: Vector) -> Vector:
+        """Return initial weights of this task from weights of an earlier one; raise if they do not correspond."""
+        if self.learned_state() != earlier.learned_state():
+            got = Description("a model that has learned other labels or features")
+            raise InputError("init", got, "a model of the same labels and features")
+        return w.copy()
+
     def adopt(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found with other values of the parameters in `tags.refit_parameters`."""
         self.restore(state)

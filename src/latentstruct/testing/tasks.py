@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,7 @@ from latentstruct.tasks.custom.parts import PartsTask
 from latentstruct.testing.common import HARD, MODES, PRECISION, SCALES, fail, first_beyond, rounding
 
 
-def check_task(
-    task: Task,
-    X: Any,
-    Y: Any,
-    *,
-    temperatures: Sequence[float] = (0.0, 0.3, 1.0),
-    seed: int = 0,
-) -> None:
+def check_task(task: Task, X: Any, Y: Any, *, temperatures: Sequence[float] = (0.0, 0.3, 1.0), seed: int = 0) -> None:
     """Check that a task satisfies the contract of `latentstruct.core.protocols.Task`.
 
     The task is copied, learns `X` and `Y`, and is queried at several random weights w, in every mode and at
@@ -127,6 +120,9 @@ class TaskCheck:
         points = [scale * rng.normal(size=d) for scale in SCALES]
         return cls(task, X, Y, batch, points, rng.uniform(0.1, 2.0, n), rng, temperatures)
 
+    def _fail(self, what: str, look: str) -> NoReturn:
+        fail(self.task, what, look)
+
     def run(self) -> None:
         """Run all checks."""
         self._check_no_loss(self.Y, "the true outputs")
@@ -172,7 +168,7 @@ class TaskCheck:
                 except InputError as error:
                     together = not self.task.latent or output == latent
                     if isinstance(self.task, PartsTask) and self.task.tags.soft and together:
-                        fail(self.task, f"the temperature {tuple(temperature)} was rejected: {error}", "pool()")
+                        self._fail(f"the temperature {tuple(temperature)} was rejected: {error}", "pool()")
                     continue
                 yield temperature
 
@@ -183,26 +179,16 @@ class TaskCheck:
             try:
                 planes = self.task.planes(self.batch, given, mode, temperature)
             except InputError as error:
-                fail(
-                    self.task,
+                self._fail(
                     f"{answers.where} was rejected: {error}",
                     "planes(): the hard max must work in all modes, and a soft temperature in all modes or in none",
                 )
             if not np.array_equal(given, w):
-                fail(
-                    self.task,
-                    f"planes() changed w in place ({answers.where})",
-                    "operations like w += … or out=w",
-                )
+                self._fail(f"planes() changed w in place ({answers.where})", "operations like w += … or out=w")
             self._check_form(answers, planes)
             again = self.task.planes(self.batch, given, mode, temperature)
             self._compare(
-                answers,
-                again,
-                planes,
-                np.arange(len(planes)),
-                0.0,
-                "planes() returns different results for the same query",
+                answers, again, planes, "planes() returns different results for the same query", precision=0.0
             )
             answers.planes.append(planes)
         return answers
@@ -211,16 +197,14 @@ class TaskCheck:
         n, d = self.batch.n_examples, self.task.n_features
         shapes = len(planes.pointers) - 1, planes.offsets.shape, planes.values.shape, planes.n_features
         if shapes != (n, (n,), (n,), d):
-            fail(
-                self.task,
+            self._fail(
                 f"expected {n} planes with {d} features, found {shapes[0]} with offsets of shape "
                 f"{shapes[1]}, values of shape {shapes[2]} and {shapes[3]} features ({answers.where})",
                 "planes() must return one plane per queried example",
             )
         i = first_beyond(np.abs(planes.offsets) + np.abs(planes.values), np.finfo(float).max)
         if i is not None:
-            fail(
-                self.task,
+            self._fail(
                 f"example {i} has offset {planes.offsets[i]} and value {planes.values[i]} ({answers.where})",
                 "logarithms of zero, maxima over nothing, overflow of exp",
             )
@@ -230,8 +214,7 @@ class TaskCheck:
             heights = planes.offsets + planes.dot(w)
             i = first_beyond(np.abs(planes.values - heights), rounding(planes.values, planes.offsets))
             if i is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"the plane of example {i} is not tight at the weights of the query (point {k}, "
                     f"{answers.where}): value {planes.values[i]:.10g}, but offset + slope·w = "
                     f"{planes.offsets[i]:.10g} + {heights[i] - planes.offsets[i]:.10g} = {heights[i]:.10g}",
@@ -250,8 +233,7 @@ class TaskCheck:
                 if i is not None:
                     # The free mode, which has no loss, was checked before.
                     look = "the loss in the search: is it output_loss(), with the same sign and normalization? Or "
-                    fail(
-                        self.task,
+                    self._fail(
                         f"the plane of example {i} queried at point {k} has height {heights[i]:.10g} at point "
                         f"{j}, above the value {values[i]:.10g} found there ({answers.where})",
                         f"{look if answers.mode == 'augmented' else ''}inference that misses the maximum (then set "
@@ -268,8 +250,6 @@ class TaskCheck:
                 answers,
                 planes,
                 first,
-                np.arange(len(first)),
-                PRECISION,
                 "`latent` is False, yet the clamped plane depends on w",
                 "set latent = True if something stays hidden when y is known; else the clamped plane is φ(x_i, y_i)",
             )
@@ -282,8 +262,7 @@ class TaskCheck:
             for k, (lower, upper) in enumerate(zip(below.planes, above.planes, strict=True)):
                 i = first_beyond(lower.values - upper.values, rounding(lower.values, upper.values))
                 if i is not None:
-                    fail(
-                        self.task,
+                    self._fail(
                         f"the {low} value {lower.values[i]:.10g} of example {i} is above its {high} value "
                         f"{upper.values[i]:.10g} (point {k}, temperature {tuple(above.temperature)})",
                         "the true output must be among the free ones, and the loss must be ≥ 0"
@@ -302,8 +281,7 @@ class TaskCheck:
                 scores = planes.dot(v)
                 i = first_beyond(scores - values, rounding(scores, values))
                 if i is not None:
-                    fail(
-                        self.task,
+                    self._fail(
                         f"what was chosen for example {i} at point {k} ({answers.where}) scores "
                         f"{scores[i]:.10g} at point {j}, above the hard free value {values[i]:.10g} there",
                         "all modes must choose among the same outputs with the same features",
@@ -316,20 +294,20 @@ class TaskCheck:
             some = self.task.planes(self.batch, w, answers.mode, answers.temperature, rows)
             what = "planes() with rows= differs from the same rows of the full call"
             if len(some) != len(rows):
-                fail(self.task, f"{what}: {len(some)} planes for {len(rows)} rows ({answers.where})", "rows")
-            self._compare(answers, some, planes.take(rows), rows, PRECISION, what, "the use of `rows`, and its order")
+                self._fail(f"{what}: {len(some)} planes for {len(rows)} rows ({answers.where})", "rows")
+            self._compare(answers, some, planes.take(rows), what, "the use of `rows`, and its order", rows)
 
     def _compare(
         self,
         answers: Answers,
         found: Planes,
         expected: Planes,
-        examples: NDArray,
-        precision: float,
         what: str,
         look: str = "hidden state, random numbers, or arrays that are modified in place",
+        rows: NDArray | None = None,
+        precision: float = PRECISION,
     ) -> None:
-        """Raise if two sets of planes differ in slopes or offsets."""
+        """Raise if two sets of planes, of all examples or of some rows, differ in slopes or offsets."""
         slopes, wanted = found.slopes().toarray(), expected.slopes().toarray()
         beyond = np.abs(slopes - wanted) - precision * (1.0 + np.abs(wanted))
         apart = np.abs(found.offsets - expected.offsets) - precision * (1.0 + np.abs(expected.offsets))
@@ -338,9 +316,8 @@ class TaskCheck:
             return
         f = int(np.argmax(beyond[k])) if beyond.size else 0
         detail = f"slope[{f}] is {slopes[k, f]:.10g} and {wanted[k, f]:.10g}, " if beyond.size else ""
-        fail(
-            self.task,
-            f"{what} ({answers.where}): for example {examples[k]} {detail}the offset is "
+        self._fail(
+            f"{what} ({answers.where}): for example {k if rows is None else rows[k]} {detail}the offset is "
             f"{found.offsets[k]:.10g} and {expected.offsets[k]:.10g}",
             look,
         )
@@ -353,8 +330,6 @@ class TaskCheck:
                 answers,
                 found,
                 planes,
-                np.arange(len(planes)),
-                PRECISION,
                 "the free planes of a batch prepared without Y differ from those with Y",
                 "prepare(X) and the free mode, which must not use the true outputs",
             )
@@ -369,21 +344,19 @@ class TaskCheck:
             sizes = Planes.from_matrix(abs(planes.slopes()), np.abs(planes.offsets), planes.values).total(self.weights)
             f = first_beyond(np.abs(found.slope - expected.slope), rounding(sizes.slope))
             if f is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"slope[{f}] of total() is {found.slope[f]:.10g}, but the weighted sum of the planes "
                     f"has {expected.slope[f]:.10g} (point {k}, {answers.where})",
                     look,
                 )
             if not abs(found.offset - expected.offset) <= rounding(sizes.offset, planes.values.sum()):
-                fail(
-                    self.task,
+                self._fail(
                     f"total() has offset {found.offset:.10g}, but the weighted sum of the planes has "
                     f"{expected.offset:.10g} (point {k}, {answers.where})",
                     look,
                 )
             if found.exact and not planes.all_exact:
-                fail(self.task, f"total() is marked exact, planes() is not ({answers.where})", "exact")
+                self._fail(f"total() is marked exact, planes() is not ({answers.where})", "exact")
 
     def _check_entropy(self, answers: Answers) -> None:
         """Check that a total without its entropy is below the hard function everywhere."""
@@ -391,8 +364,7 @@ class TaskCheck:
         for k, w in enumerate(self.points):
             plane = self._total(answers, w)
             if not plane.entropy >= -rounding(plane.offset):
-                fail(
-                    self.task,
+                self._fail(
                     f"the entropy of total() is {plane.entropy:.10g}, below 0 (point {k}, {answers.where})",
                     "entropy = offset − the expected loss (augmented), offset (free and clamped)",
                 )
@@ -402,8 +374,7 @@ class TaskCheck:
                 height = plane(v) - plane.entropy
                 value = float(self.weights @ hard.planes[j].values)
                 if not height <= value + rounding(height, value, plane.offset):
-                    fail(
-                        self.task,
+                    self._fail(
                         f"total() at point {k} without its entropy {plane.entropy:.10g} has height "
                         f"{height:.10g} at point {j}, above the hard function {value:.10g} ({answers.where})",
                         "the entropy that total() reports: the part of the offset that is not expected loss",
@@ -424,8 +395,7 @@ class TaskCheck:
             found, expected = float(slope @ direction), (high - low) / (2.0 * step)
             allowed = 1e-4 * bend * self.weights.sum() + 1e-12 * (abs(high) + abs(low)) / step
             if not abs(found - expected) <= allowed:
-                fail(
-                    self.task,
+                self._fail(
                     f"along a random direction the slope of total() is {found:.10g}, but finite differences "
                     f"give {expected:.10g} ± {allowed:.1g} (point {k}, {answers.where})",
                     "the expected features of total()",
@@ -442,8 +412,7 @@ class TaskCheck:
             expected = scale * self.task.planes(self.batch, w / scale, "free", temperature).values
             i = first_beyond(np.abs(planes.values - expected), rounding(planes.values))
             if i is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"the value of example {i} is {planes.values[i]:.10g}, but {scale:g} times the value for "
                     f"scores and temperatures divided by {scale:g} is {expected[i]:.10g} (point {k}, {answers.where})",
                     "the use of the temperature: ε·log Σ exp(s/ε)",
@@ -453,16 +422,11 @@ class TaskCheck:
         for k, (w, planes) in enumerate(zip(self.points, free.planes, strict=True)):
             decoded = self.task.decode(self.batch, w, free.temperature)
             if len(decoded) != len(planes):
-                fail(
-                    self.task,
-                    f"decode() returned {len(decoded)} predictions for {len(planes)} examples",
-                    "decode()",
-                )
+                self._fail(f"decode() returned {len(decoded)} predictions for {len(planes)} examples", "decode()")
             scores = np.array([prediction.score for prediction in decoded], dtype=float)
             i = first_beyond(np.abs(scores - planes.values), rounding(planes.values))
             if i is not None and free.exact:
-                fail(
-                    self.task,
+                self._fail(
                     f"decode() scores example {i} with {scores[i]:.10g}, but its free value is "
                     f"{planes.values[i]:.10g} (point {k}, {free.where})",
                     "decode() must return the output that the free mode finds, with its score",
@@ -476,7 +440,7 @@ class TaskCheck:
             losses = self._losses(self.Y, outputs)
             i = first_beyond(-losses, 0.0)
             if i is not None:
-                fail(self.task, f"loss() of example {i} is {losses[i]:.10g}, expected ≥ 0", "loss()")
+                self._fail(f"loss() of example {i} is {losses[i]:.10g}, expected ≥ 0", "loss()")
             augmented = self.hard["augmented"]
             if self.task.latent or not augmented.exact:
                 continue
@@ -484,8 +448,7 @@ class TaskCheck:
             values = augmented.planes[k].values
             i = first_beyond(reached - values, rounding(reached, values))
             if i is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"the decoded output of example {i} has score {decoded[i].score:.10g} and loss "
                     f"{losses[i]:.10g}, together above the augmented value {values[i]:.10g} (point {k})",
                     "loss() and the loss of the augmented mode: they must be the same Δ",
@@ -499,15 +462,13 @@ class TaskCheck:
                 return
             scores = np.array([prediction.score for prediction in decoded], dtype=float)
             if scores.shape != planes.values.shape:
-                fail(
-                    self.task,
+                self._fail(
                     f"decode_augmented() returned {len(scores)} predictions for {len(planes)} examples",
                     "decode_augmented()",
                 )
             i = first_beyond(np.abs(scores - planes.values), rounding(planes.values))
             if i is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"decode_augmented() scores example {i} with {scores[i]:.10g}, but its augmented value is "
                     f"{planes.values[i]:.10g} (point {k})",
                     "decode_augmented() must return what the augmented mode finds, with score + loss as score",
@@ -516,8 +477,7 @@ class TaskCheck:
             losses = self._losses(self.Y, [prediction.y for prediction in decoded], *latents)
             i = first_beyond(np.abs(losses - planes.offsets), rounding(losses, planes.offsets))
             if i is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"the augmented mode uses the loss {planes.offsets[i]:.10g} for the output "
                     f"{repr_short(decoded[i].y)} of example {i}, but loss() is {losses[i]:.10g} (point {k})",
                     "output_loss() and the loss in the search (part_losses() of a PartsTask): sign, normalization "
@@ -554,8 +514,7 @@ class TaskCheck:
                 scores = rival.dot(w)
                 i = first_beyond(scores + losses - planes.values, rounding(scores, losses, planes.values))
                 if i is not None:
-                    fail(
-                        self.task,
+                    self._fail(
                         f"an output of example {i} with score {scores[i]:.10g} and loss {losses[i]:.10g} is above the "
                         f"augmented value {planes.values[i]:.10g}",
                         "the search of the augmented mode must maximize score + loss, with the loss of loss()",
@@ -564,15 +523,14 @@ class TaskCheck:
     def _losses(self, truth: Any, outputs: Any, *latents: Any) -> NDArray[np.float64]:
         losses = np.asarray(self.task.loss(truth, outputs, *latents), dtype=float)
         if losses.shape != (self.batch.n_examples,):
-            fail(self.task, f"loss() has shape {losses.shape}, expected ({self.batch.n_examples},)", "loss()")
+            self._fail(f"loss() has shape {losses.shape}, expected ({self.batch.n_examples},)", "loss()")
         return losses
 
     def _check_pairs(self) -> None:
         """Raise if pairs are predicted although outputs are not pairs and there are no latents."""
         for i, (y, found) in enumerate(zip(self.Y, self.task.decode(self.batch, self.points[0], HARD), strict=False)):
             if not self.task.latent and isinstance(found.y, tuple) and len(found.y) == 2 and not isinstance(y, tuple):
-                fail(
-                    self.task,
+                self._fail(
                     f"decode() returned the pair {repr_short(found.y)} for example {i}, which has {repr_short(y)}",
                     "the search must return y alone, or pairs (y, h) if latent is True",
                 )
@@ -581,11 +539,7 @@ class TaskCheck:
         losses = self._losses(outputs, outputs)
         i = first_beyond(np.abs(losses), 0.0)
         if i is not None:
-            fail(
-                self.task,
-                f"the loss between equal outputs ({name}) is {losses[i]:.10g} for example {i}",
-                "loss()",
-            )
+            self._fail(f"the loss between equal outputs ({name}) is {losses[i]:.10g} for example {i}", "loss()")
 
     def _check_slack(self) -> None:
         if self.task.latent:
@@ -601,8 +555,7 @@ class TaskCheck:
             reached, expected = (p.offsets * (1.0 + p.dot(w) - true_scores) for p in (found, rival))
             i = first_beyond(np.maximum(expected, 0.0) - reached, rounding(reached, expected))
             if i is not None:
-                fail(
-                    self.task,
+                self._fail(
                     f"loss_levels() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
                     f"augmented mode finds {expected[i]:.10g} and the true output gives 0 (point {k})",
                     "loss_levels(): losses, scores and slopes of the best outputs",
@@ -615,8 +568,7 @@ class TaskCheck:
             best = planes.dot(w) + planes.offsets
             i = first_beyond(np.abs(best - clamped.values), rounding(clamped.values))
             if i is not None and clamped.all_exact:
-                fail(
-                    self.task,
+                self._fail(
                     f"the completion of example {i} scores {best[i]:.10g}, the clamped side {clamped.values[i]:.10g}",
                     "complete() and completion_planes()",
                 )
@@ -629,8 +581,7 @@ class TaskCheck:
             for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
                 i = first_beyond(planes.dot(w) + planes.offsets - clamped.values, rounding(clamped.values))
                 if i is not None and clamped.all_exact:
-                    fail(
-                        self.task,
+                    self._fail(
                         f"a completion of example {i} scores above the clamped side, {clamped.values[i]:.10g}",
                         f"{name}(): latents must be compatible with the known output",
                     )

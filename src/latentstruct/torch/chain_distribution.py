@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from latentstruct._native.chain import viterbi
-from latentstruct._native.chain_distributions import best_labelings, sample_labelings
+from latentstruct._native.chain import best_labelings, viterbi
+from latentstruct._native.chain_distributions import sample_labelings
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import Description, InputError
 from latentstruct.tasks.chain.batch import LINEAR_DOMAIN_SPREAD

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from latentstruct._native.chain import pool_labelings, viterbi
-from latentstruct._native.chain_distributions import covariances
+from latentstruct._native.chain import viterbi
+from latentstruct._native.chain_distributions import covariances, pool_labelings
 from latentstruct.core.protocols import HARD, Temperature
 from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, sums_by
 from latentstruct.exceptions import Description, InputError

@@ -36,13 +36,7 @@ class PartStructure(Protocol):
         """Pool all outputs, with margin times their losses, or those that agree with what is known."""
 
     def curve(
-        self,
-        scores: Vector,
-        temperature: Temperature,
-        margin: float,
-        known: bool,
-        weights: Vector,
-        direction: Vector,
+        self, scores: Vector, temperature: Temperature, margin: float, known: bool, weights: Vector, direction: Vector
     ) -> Vector:
         """Return the weighted second derivatives of a pool times a direction (P,); NotImplementedError if unknown."""
 

@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import Description, InputError
+from latentstruct.inference.sparse_map import sparse_mixture
 from latentstruct.torch.tensors import check_tensor, loss_dtype, reduce_losses, to_array, to_tensor
 
 Table = NDArray[np.float64]
 Program = Callable[[Vector], Any]
 """Returns a maximizer y (d,) of ⟨s, y⟩ among the outputs, given s (d,)."""
-
-QP_STEPS = 10_000
 
 
 def _answer(program: Program, scores: Vector) -> Vector:
@@ -29,25 +27,6 @@ def _answer(program: Program, scores: Vector) -> Vector:
             "program", Description(f"an output of shape {found.shape}"), f"one that returns {scores.shape}"
         )
     return found
-
-
-def sparse_output(program: Program, scores: Vector, tolerance: float, max_outputs: int) -> Vector:
-    """Return the point y of the convex hull of all outputs that maximizes ⟨s, y⟩ − ½|y|² (SparseMAP).
-
-    An active set of outputs grows by the best one at the present point; the best mixture of the set is a quadratic
-    program over the simplex.
-    """
-    outputs, shares = _answer(program, scores)[None], np.ones(1)
-    for _ in range(max_outputs):
-        point = shares @ outputs
-        slope = scores - point
-        best = _answer(program, slope)
-        if slope @ (best - point) <= tolerance * (1.0 + abs(scores @ point)):
-            break
-        kept = shares > 0
-        outputs, shares = np.vstack([outputs[kept], best]), np.append(shares[kept], 0.0)
-        solve_simplex_qp(outputs @ outputs.T, outputs @ scores, shares, 1e-3 * tolerance, QP_STEPS)
-    return shares @ outputs
 
 
 class _Linear(torch.autograd.Function):
@@ -152,11 +131,7 @@ class ProgramLoss(nn.Module):
         self.strength, self.tolerance, self.max_outputs = strength, tolerance, max_outputs
 
     def forward(
-        self,
-        scores: Tensor,
-        targets: Tensor,
-        reduction: str = "mean",
-        generator: torch.Generator | None = None,
+        self, scores: Tensor, targets: Tensor, reduction: str = "mean", generator: torch.Generator | None = None
     ) -> Tensor:
         """Return the loss.
 
@@ -190,7 +165,7 @@ class ProgramLoss(nn.Module):
     ) -> tuple[float, Vector]:
         """Return the loss of one example and its derivatives."""
         if self.method == "sparsemap":
-            point = sparse_output(self.program, scores, self.tolerance, self.max_outputs)
+            point = sparse_mixture(lambda s: _answer(self.program, s), scores, self.tolerance, self.max_outputs)
             value = scores @ (point - truth) - 0.5 * (point @ point - truth @ truth)
             return float(value), point - truth
         if self.method == "spo+":

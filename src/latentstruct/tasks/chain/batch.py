@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.chain import pool_labelings
+from latentstruct._native.chain_distributions import pool_labelings
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, members, offsets_from_lengths, positions
 from latentstruct.inference.elimination import Elimination

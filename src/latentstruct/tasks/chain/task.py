@@ -1,6 +1,6 @@
 """Chains: sequences of tokens with one label per token, where neighboring labels depend on each other."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain as concatenate
 from itertools import pairwise
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import chain as kernels
-from latentstruct._native.chain_distributions import best_labelings, covariances, sample_labelings
+from latentstruct._native.chain_distributions import covariances, expected_atoms, expected_terms, sample_labelings
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import LossLevels
@@ -19,10 +19,10 @@ from latentstruct.core.pooling import pool_known, require_labels
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.unknown import SKIPPED, UNKNOWN, is_unknown
-from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse
+from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse, copied
 from latentstruct.exceptions import Description, InputError
-from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
-from latentstruct.tasks.base import check_examples
+from latentstruct.planes.plane import Atoms, Plane, Slopes, empty_atoms
+from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
     BY_TOKEN,
@@ -38,6 +38,7 @@ from latentstruct.tasks.chain.batch import (
 )
 from latentstruct.tasks.chain.examples import by_token_weights, is_nested, without_skipped
 from latentstruct.tasks.chain.rules import scores_of_rules
+from latentstruct.tasks.chain.seen import SeenWeights
 from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import (
@@ -52,6 +53,10 @@ from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.tasks.rows import check_rows
 
 Table = NDArray[np.float64]
+Products = Callable[[Indices | None, Table | None], Table]
+"""Products of the inputs of some tokens with weights, written to a table if one is given."""
+Transposed = Callable[[Table, Indices | None], Vector]
+"""Products of the transposed inputs of some tokens with marginals."""
 
 
 class Chain(ItemLabels[ChainBatch]):
@@ -119,6 +124,7 @@ class Chain(ItemLabels[ChainBatch]):
         refit_parameters=("costs", "start", "end", "bias", "rules"),
     )
     constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
+    _earlier_labels: Sequence[Hashable] = ()
 
     def __init__(
         self,
@@ -162,10 +168,40 @@ class Chain(ItemLabels[ChainBatch]):
         known = [label for label in labels.labels if not is_unknown(label)]
         if not known:
             raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known label")
-        if latent or self.labels is not None:
+        if self._earlier_labels and self.labels is None:
+            labels = LabelSet([*self._earlier_labels, *(one for one in known if one not in set(self._earlier_labels))])
+        elif latent or self.labels is not None:
             labels = LabelSet.learn(known, self.labels)
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
         self._set(labels, n_inputs, latent)
+
+    def follow(self, earlier: BaseTask) -> None:
+        """Keep the labels of an earlier chain, before new ones, unless labels are declared."""
+        assert isinstance(earlier, Chain)
+        self._earlier_labels = earlier.labels_.labels
+
+    def weights_from(self, earlier: BaseTask, w: Vector) -> Vector:
+        """Return the weights of an earlier chain with zeros for new labels and inputs, which are further columns."""
+        assert isinstance(earlier, Chain)
+        if earlier.n_inputs_ > self.n_inputs_:
+            got = Description(f"{self.n_inputs_} columns")
+            raise InputError("X", got, f"at least the {earlier.n_inputs_} columns of `init`, and new ones after them")
+        if any(label not in self.labels_.index for label in earlier.labels_.labels):
+            raise InputError("labels", self.labels, "with all labels of `init`")
+        places, n = self.labels_.encode(earlier.labels_.labels), len(self.labels_)
+        found, n_before = np.zeros(self.n_features), len(places)
+        inputs = found[: self.transitions_at_].reshape(-1, n)
+        inputs[: earlier.n_inputs_, places] = w[: earlier.transitions_at_].reshape(-1, n_before)
+        table = found[self.transitions_at_ : self.transitions_at_ + n * n].reshape(n, n)
+        table[np.ix_(places, places)] = earlier._transition_weights(w)
+        for at, before in zip(self._blocks[1:], earlier._blocks[1:], strict=True):
+            if at >= 0 and before >= 0:
+                found[at + places] = w[before : before + n_before]
+        return found
+
+    def _transition_weights(self, w: Vector) -> Table:
+        n = len(self.labels_)
+        return np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
 
     def training_examples(self, X: Any, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
         """Return sequences without skipped tokens; several ones with unknown labels where tokens have weights."""
@@ -248,17 +284,21 @@ class Chain(ItemLabels[ChainBatch]):
 
     def _stack(self, X: Any) -> tuple[Any, Indices]:
         """Return all tokens as one checked matrix and the sequences' offsets."""
-        plain = (type(x) is np.ndarray or issparse(x) for x in X)
-        matrices = [x if kept else check_matrix(x, f"X[{k}]") for k, (x, kept) in enumerate(zip(X, plain, strict=True))]
-        if not all(map(can_be_stacked, matrices)):
-            for k, x in enumerate(matrices):
-                if issparse(x):
-                    check_sparse(x, f"X[{k}]")
+        # Types are compared all at once: a Python loop over short sequences takes as long as their products.
+        matrices = list(X)
+        if set(map(type, matrices)) != {np.ndarray}:
+            for k, x in enumerate(X):
+                if not (type(x) is np.ndarray or issparse(x)):
+                    matrices[k] = check_matrix(x, f"X[{k}]")
+            if not all(map(can_be_stacked, matrices)):
+                for k, x in enumerate(matrices):
+                    if issparse(x):
+                        check_sparse(x, f"X[{k}]")
         shapes = [x.shape for x in matrices]
         for k, shape in enumerate(shapes):
             if shape[1:] != (self.n_inputs_,):
                 check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
-        stack = sparse.vstack if any(type(x) is not np.ndarray for x in matrices) else np.concatenate
+        stack = np.concatenate if set(map(type, matrices)) == {np.ndarray} else sparse.vstack
         try:
             tokens = matrices[0] if len(matrices) == 1 else stack(matrices)
             return check_matrix(tokens, "X"), offsets_from_lengths([shape[0] for shape in shapes])
@@ -309,8 +349,7 @@ class Chain(ItemLabels[ChainBatch]):
         return split(self.labels_.decode(states), batch.offsets)
 
     def _transitions(self, w: Vector) -> NDArray[np.float64]:
-        n = len(self.labels_)
-        found = np.ascontiguousarray(w[self.transitions_at_ : self.transitions_at_ + n * n]).reshape(n, n)
+        found = self._transition_weights(w)
         return found if self._allowed is None else found + self._allowed[0]
 
     def _input_weights(self, w: Vector) -> NDArray[np.float64]:
@@ -332,7 +371,7 @@ class Chain(ItemLabels[ChainBatch]):
             )
         return LabelScores(bias, start, end, self._terms(batch, query.mode))
 
-    def _select(self, batch: ChainBatch, query: Query) -> Selection:
+    def _select(self, batch: ChainBatch, query: Query, products: Products | None = None) -> Selection:
         """Return the sequences of a query with their scores; in the table of the batch if only a sum is needed."""
         tokens, offsets, table = None, batch.offsets, None
         truth = NO_LABELS if batch.truth is None else batch.truth
@@ -343,7 +382,10 @@ class Chain(ItemLabels[ChainBatch]):
         # Only consecutive sequences are a part of the table.
         if query.weights is not None and isinstance(span, slice):
             table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
-        scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
+        if products is None:
+            scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
+        else:
+            scores = products(tokens, table)
         kernels.add_label_scores(scores, offsets, self._label_scores(batch, query), truth)
         return Selection(rows, tokens, offsets, truth, scores)
 
@@ -367,13 +409,19 @@ class Chain(ItemLabels[ChainBatch]):
         per_token = n * (1 + (self.bias_at_ >= 0))
         atoms = empty_atoms(per_token * len(sums.marginals) + (n * n + 2 * n) * n_rows)
         pointers, tokens = np.empty(n_rows + 1, dtype=np.int64), batch.offsets[chosen.rows]
-        kernels.expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
+        expected_atoms(sums.marginals, sums.pairs, chosen.offsets, tokens, self._blocks, pointers, atoms)
         return Slopes(batch.inputs.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def _pull_back(self, batch: ChainBatch, chosen: Selection, sums: ChainSums) -> Vector:
         """Return the weighted sum of the expected features, from weighted marginals."""
+        slope = self._pull_back_rest(chosen, sums)
+        inputs = slope[: self.transitions_at_].reshape(-1, len(self.labels_))
+        batch.inputs.transposed_times(sums.marginals, inputs, chosen.tokens)
+        return slope
+
+    def _pull_back_rest(self, chosen: Selection, sums: ChainSums) -> Vector:
+        """Return the weighted sum of the expected features that do not depend on inputs, 0 for the others."""
         n, slope, marginals = len(self.labels_), np.zeros(self.n_features), sums.marginals
-        batch.inputs.transposed_times(marginals, slope[: self.transitions_at_].reshape(-1, n), chosen.tokens)
         slope[self.transitions_at_ : self.transitions_at_ + n * n] = sums.pairs.ravel()
         starts, ends = chosen.offsets[:-1], chosen.offsets[1:]
         for at, rows in (
@@ -412,8 +460,35 @@ class Chain(ItemLabels[ChainBatch]):
         if len(terms):
             # Labels that are not allowed have no mass.
             finite = np.where(np.isfinite(terms), terms, 0.0)
-            kernels.expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
+            expected_terms(sums.marginals, chosen.truth, chosen.offsets, finite, losses)
         return losses
+
+    def seen_weights(self, batch: ChainBatch) -> SeenWeights:
+        """Return the weights of pairs of a feature and a label that occur together, and those of labels alone.
+
+        A token whose label is not known occurs with all labels that it may have.
+        """
+        require_labels(batch, "clamped")
+        marginals = np.isfinite(batch.allowed[batch.known(None)]).astype(np.float64)
+        rest = copied(self)
+        rest.n_inputs_ = 0
+        rest._set(self.labels_, 0, self.latent)
+        return SeenWeights(self, rest, batch.inputs.compressed, marginals)
+
+    def total_of_products(
+        self, batch: ChainBatch, query: Query, products: Products, transposed: Transposed, w: Vector
+    ) -> Plane:
+        """Return the weighted sum of the planes of a soft query of a task without inputs.
+
+        `products` returns the products of inputs and weights, `transposed` those of inputs and marginals; w are all
+        weights, those of inputs first.
+        """
+        assert query.weights is not None
+        chosen, sums = self._pool_soft(batch, query, TOGETHER, products)
+        loss = float(self._expected_terms(batch, query, chosen, sums).sum())
+        slope = np.concatenate([transposed(sums.marginals, chosen.tokens), self._pull_back_rest(chosen, sums)])
+        offset = float(query.weights @ sums.values) - float(slope @ w)
+        return Plane(slope, offset, offset - loss)
 
     def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
         """Find the best labelings; threads share the sequences."""
@@ -444,9 +519,14 @@ class Chain(ItemLabels[ChainBatch]):
         query.chunks.run(label, len(rows))
         return Pooled(found[0], Slopes(inputs.rows, pointers, atoms), found[1])
 
-    def _pool_soft(self, batch: ChainBatch, query: Query, by: int) -> tuple[Selection, ChainSums]:
+    def _pool_soft(
+        self, batch: ChainBatch, query: Query, by: int, products: Products | None = None
+    ) -> tuple[Selection, ChainSums]:
         """Return the sequences of a query, and their marginals and pair marginals; see `chain_batch.pool`."""
-        chosen, temperature = self._select(batch, query), self._effective(batch, query.mode, query.temperature)
+        chosen, temperature = (
+            self._select(batch, query, products),
+            self._effective(batch, query.mode, query.temperature),
+        )
         weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
         return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
 
@@ -519,7 +599,7 @@ class Chain(ItemLabels[ChainBatch]):
         """Return the k best labelings of each sequence, the best first; fewer if there are not as many."""
         chosen = self._select(batch, Query(w, "free"))
         labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
-        best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
+        kernels.best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
         rows = [self._labelings(batch, row) for row in labels]
         return [
             [

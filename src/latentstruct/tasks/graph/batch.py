@@ -221,11 +221,15 @@ class GraphBatch:
         for (out, other), at in zip(pairs, (*self.entries_at, self.offsets), strict=True):
             chosen = np.repeat(worse, np.diff(at)[graphs])
             out[chosen] = other[chosen]
+        if found.excess is not None:
+            found.excess = np.maximum(0.0, found.excess + found.values - np.maximum(found.values, known.values))
         found.values[worse] = known.values[worse]
 
     def is_approximate(self, temperature: Temperature) -> bool:
-        """Return whether some graph is too wide for exact pooling in training at these temperatures."""
-        return not self.made[self.pooling(temperature, False)[0]].exact.all()
+        """Return whether some graph is too wide for exact or bounded pooling in training at these temperatures."""
+        name, used = self.pooling(temperature, False)
+        engine: Inference = self.made[name]
+        return not (engine.exact.all() or engine.bounds_maxima(used))
 
     def pooling(self, temperature: Temperature, predicting: bool) -> tuple[str, Temperature]:
         """Return which engine pools outputs and hidden nodes, and at which temperatures."""

@@ -1,5 +1,6 @@
 """Graphs: labels of nodes that depend on each other along edges, with hidden nodes and unknown labels."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from latentstruct.core.types import Indices, Vector, locate, members, split
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import boolean, check_parameters, integer, options, real
 from latentstruct.exceptions import Description, InputError
+from latentstruct.inference.engine import Wide
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
 from latentstruct.planes.plane import Slopes
@@ -75,6 +77,11 @@ class Graph(ItemLabels[GraphBatch]):
     hidden_loss : float, default=0.0
         Cost γ of each node without a known label whose state differs from that of another assignment, for `ModLat` and
         `IterativeLSVM`.
+    wide : {"propagation", "bounds", "toulbar2"}, default="propagation"
+        How maxima are found where elimination is not possible and both temperatures are 0. "bounds" improves the result
+        of belief propagation by exact moves of blocks and bounds the maximum by dual decomposition; "toulbar2" finds it
+        by branch and bound (``pip install 'latentstruct[toulbar2]'``). Both are slower, but the gap after training is
+        proven.
 
     Notes
     -----
@@ -112,12 +119,15 @@ class Graph(ItemLabels[GraphBatch]):
 
     item = "node"
     state_type = GraphState
-    tags = TaskTags(latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True)
+    tags = TaskTags(
+        latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True, upper_bounds=True
+    )
     constraints: ClassVar = {
         "max_entries": integer(1),
         "max_iterations": integer(1),
         "damping": real(0.0, 1.0, closed="left"),
         "counting": options("auto", "bethe", "trees"),
+        "wide": options("propagation", "bounds", "toulbar2"),
         "shared": boolean,
         "hidden_loss": real(0.0, closed="left"),
     }
@@ -133,10 +143,11 @@ class Graph(ItemLabels[GraphBatch]):
         damping: float = 0.5,
         counting: Counting = "auto",
         hidden_loss: float = 0.0,
+        wide: Wide = "propagation",
     ) -> None:
         self.labels, self.hidden, self.costs, self.shared = labels, hidden, costs, shared
         self.max_entries, self.max_iterations = max_entries, max_iterations
-        self.damping, self.counting, self.hidden_loss = damping, counting, hidden_loss
+        self.damping, self.counting, self.hidden_loss, self.wide = damping, counting, hidden_loss, wide
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find types, labels and numbers of features."""
@@ -210,7 +221,7 @@ class Graph(ItemLabels[GraphBatch]):
             layout.hidden[kinds],
             truth,
             losses,
-            {name: getattr(self, name) for name in ("max_entries", "max_iterations", "damping", "counting")},
+            {name: getattr(self, name) for name in ("max_entries", "max_iterations", "damping", "counting", "wide")},
         )
 
     def _label_numbers(self, Y: Any, offsets: Indices, name: str) -> Indices:
@@ -242,7 +253,8 @@ class Graph(ItemLabels[GraphBatch]):
         def pool(scores: tuple[Vector, Vector]) -> PooledParts:
             found = batch.pool(scores, query)
             counts = (found.unary, found.tables) if soft else found.states
-            return PooledParts(found.values, counts, soft, found.exact)
+            excess = math.inf if found.excess is None else found.excess
+            return PooledParts(found.values, counts, soft, found.exact, excess=excess)
 
         return pool_linear(batch, batch, query, pool)
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from latentstruct.core.types import Vector
 from latentstruct.core.validation import array_of
 from latentstruct.exceptions import Description, InputError
 
-__all__ = ["Enrichment", "score_enrichment"]
+__all__ = ["BestScores", "Enrichment", "score_enrichment"]
 
 MOST_COMPARED = 1000
 """Number of sequences of each class that are compared; more would change no conclusion."""
@@ -82,6 +82,58 @@ def score_enrichment(positive: Any, negative: Any) -> Enrichment:
     above = int(drawn[np.argmin(values)])
     found, p_value = int(hits[above - 1]), min(1.0, tails.probability(min(values)))
     return Enrichment(p_value, float(scores[order[above - 1]]), len(high), len(low), found, above - found)
+
+
+class BestScores(NamedTuple):
+    """Distribution of the best of n windows without a motif: P(at most s) = exp(−n exp(offset − decay · s)).
+
+    It is the extreme value distribution of the scores of alignments (Karlin and Altschul 1990).
+    """
+
+    decay: float
+    offset: float
+
+    @classmethod
+    def fit(cls, scores: Any, n_windows: Any) -> "BestScores":
+        """Return the distribution of highest likelihood, given the best scores of sequences without a motif.
+
+        Parameters
+        ----------
+        scores, n_windows : array of shape (n,)
+            The best score of each sequence, and its number of windows. The scores must not all be equal.
+        """
+        scores, logs = np.asarray(scores, dtype=np.float64), np.log(n_windows)
+        center = float(scores.mean())
+        if not scores.std() > 0:
+            raise InputError("scores", Description("equal scores"), "scores that differ")
+
+        def moments(decay: float) -> tuple[float, float]:
+            """Return ln Σ n exp(−decay · (s − center)), and the mean of s − center with these weights."""
+            exponents = logs - decay * (scores - center)
+            shares = np.exp(exponents - exponents.max())
+            mean = float(shares @ (scores - center) / shares.sum())
+            return float(exponents.max() + np.log(shares.sum())), mean
+
+        # The derivative 1/decay + weighted mean decreases in decay.
+        low = high = math.pi / (math.sqrt(6.0) * float(scores.std()))
+        while 1.0 / low + moments(low)[1] < 0:
+            low /= 2
+        while 1.0 / high + moments(high)[1] > 0:
+            high *= 2
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if 1.0 / middle + moments(middle)[1] > 0 else (low, middle)
+        return cls(low, math.log(len(scores)) - moments(low)[0] + low * center)
+
+    def p_values(self, scores: Any, n_windows: Any) -> Vector:
+        """Return the probabilities that the best of n windows without a motif scores as much or more."""
+        expected: Vector = np.exp(np.log(n_windows) + self.offset - self.decay * np.asarray(scores))
+        return -np.expm1(-expected)
+
+    def excess(self, n_windows: Any, usual: int) -> Vector:
+        """Return how much more than the best of `usual` windows the best of more windows scores by chance."""
+        more: Vector = np.log(np.maximum(n_windows, usual) / usual) / self.decay
+        return more
 
 
 def _compared(scores: Any, name: str) -> Vector:

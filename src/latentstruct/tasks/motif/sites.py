@@ -22,6 +22,7 @@ __all__ = [
     "mask_sites",
     "reverse_complement",
     "site_matrix",
+    "strongest_words",
     "weight_matrix",
 ]
 
@@ -92,7 +93,9 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
     if names is None:
         names = [str(i) for i in range(1, len(sequences) + 1)]
     check_length(names, len(sequences), "names", "names")
-    scores, starts, strands = task.best_windows(task.prepare(sequences), model.coef_)
+    batch = task.prepare(sequences)
+    scores, starts, strands = task.best_windows(batch, model.coef_)
+    scores += task.word_scores(batch, model.coef_)
     sites = []
     for i, (score, start, strand) in enumerate(zip(scores.tolist(), starts.tolist(), strands.tolist(), strict=True)):
         end = start + int(task.width)
@@ -101,8 +104,8 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
     return sites
 
 
-def mask_sites(model: Any, sequences: Sequence[str]) -> list[str]:
-    """Return the sequences with N in place of all windows that score above 0.
+def mask_sites(model: Any, sequences: Sequence[str], threshold: float = 0.0) -> list[str]:
+    """Return the sequences with N in place of all windows that score above a threshold.
 
     A sequence that would have no window left is not changed.
     """
@@ -111,7 +114,7 @@ def mask_sites(model: Any, sequences: Sequence[str]) -> list[str]:
     masked = []
     for sequence, scores in zip(sequences, task.window_scores(task.prepare(sequences), model.coef_), strict=True):
         letters = np.frombuffer(sequence.encode("ascii"), dtype=np.uint8).copy()
-        for start in np.flatnonzero((scores > 0).any(axis=0)).tolist():
+        for start in np.flatnonzero((scores > threshold).any(axis=0)).tolist():
             letters[start : start + width] = ord("N")
         text = letters.tobytes().decode("ascii")
         masked.append(text if max(map(len, text.split("N"))) >= width else sequence)
@@ -163,6 +166,14 @@ def consensus(matrix: Any) -> str:
         else:
             letters.append("N")
     return "".join(letters)
+
+
+def strongest_words(model: Any, top: int = 10) -> list[tuple[str, float]]:
+    """Return the words beside the motif whose weights are largest, and these; a dot is a letter that is not read."""
+    task = _motif_task(model)
+    weights = model.coef_[task.first_word_ :]
+    chosen = np.argsort(-np.abs(weights), kind="stable")[:top]
+    return [(task.words_.name(k), float(weights[k])) for k in chosen.tolist() if weights[k] != 0]
 
 
 def weight_matrix(model: Any) -> NDArray[np.float64]:

@@ -49,7 +49,7 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[InitialMotif]:
     if len(negative) == 0:
         negative = positive
     grower = MotifGrower(task, layout, positive, negative)
-    grown = list(map(grower.grow, _seeds(layout, positive, negative, task.width, task.strands)))
+    grown = list(map(grower.grow, enriched_words(layout, positive, negative, task.width, task.strands)))
     kept: list[InitialMotif] = []
     for k in np.argsort([-grower.surprise(batch, one) for one in grown], kind="stable"):
         _, starts, strands = task.best_windows(batch, grown[k].weights, positive)
@@ -60,7 +60,9 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[InitialMotif]:
     return kept
 
 
-def _seeds(layout: Layout, positive: Indices, negative: Indices, width: int, strands: int) -> list[NDArray[np.int64]]:
+def enriched_words(
+    layout: Layout, positive: Indices, negative: Indices, width: int, strands: int
+) -> list[NDArray[np.int64]]:
     """Return the letters of the most enriched words that are not alike."""
     ranked: list[tuple[float, int, int]] = []
     for length in sorted({*np.minimum(WORD_LENGTHS, width).tolist()}):

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
+from latentstruct._native.rows import rows_dot
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.core.validation import check_length, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
@@ -21,12 +22,15 @@ from latentstruct.tasks.base import BaseTask, check_examples, require_labels, re
 from latentstruct.tasks.labels import as_list
 from latentstruct.tasks.motif.layout import Layout, Tables
 from latentstruct.tasks.motif.starts import InitialMotif, refined_motifs
+from latentstruct.tasks.motif.words import GappedWords
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
 """Start and strand of a window; None for a negative sequence."""
 LETTERS = "ACGTN"
 MOST_WIDTH, MOST_ORDER = 1000, 5
+MOST_KMERS, MOST_GAPS, MOST_WORDS = 8, 8, 2**22
+"""Letters and gaps of words, and their number."""
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
 """Bytes per letter of the scanned sequence for scores, and per letter of all sequences for indices."""
 TABLES_COST = 5e4
@@ -87,6 +91,10 @@ class Motif(BaseTask[MotifBatch]):
 
     Δ is the zero-one loss. All temperatures are exact.
 
+    With `kmers`, the words of the whole sequence are features of the label +1 too, φ'(x, +1, h) + ψ(x), where ψ counts
+    gapped words of both strands or one and is scaled to a constant norm. They improve the discrimination where much
+    more than one motif distinguishes the classes; the motif is read as before.
+
     Parameters
     ----------
     width : int
@@ -96,6 +104,10 @@ class Motif(BaseTask[MotifBatch]):
     strands : 1 or 2, default=1
         2 if the motif may be on the other strand: the position-specific part then also reads the reverse complement
         of the window, while the background always reads the given strand.
+    kmers : int from 0 to 8, default=0
+        Number of letters of the words that are features beside the motif; 0 for none.
+    gaps : int from 0 to 8, default=0
+        Most letters that a word skips. Each way to place them is a pattern of its own.
 
     Notes
     -----
@@ -103,7 +115,7 @@ class Motif(BaseTask[MotifBatch]):
     an (o+1)-mer with an N is no feature. Y has the labels +1 and −1, 1 and 0, or True and False; predictions use the
     same labels. A latent is a pair (start, strand) with the first letter of the window counted from 0 on the given
     strand and strand +1 or −1, and None for a negative sequence. Weight 4j + a belongs to letter a (A, C, G, T) at
-    position j; the 4^(o+1) background weights follow.
+    position j; the 4^(o+1) background weights follow, and then those of the words.
 
     Examples
     --------
@@ -122,19 +134,23 @@ class Motif(BaseTask[MotifBatch]):
         classifier=True,
         binary=True,
         threaded_decoding=True,
-        refit_parameters=("width", "background_order", "strands"),
+        refit_parameters=("width", "background_order", "strands", "kmers", "gaps"),
     )
     constraints: ClassVar = {
         "width": integer(1, MOST_WIDTH),
         "background_order": integer(0, MOST_ORDER),
         "strands": integer(1, 2),
+        "kmers": integer(0, MOST_KMERS),
+        "gaps": integer(0, MOST_GAPS),
     }
     latent = True
 
-    def __init__(self, width: int, background_order: int = 3, strands: int = 1) -> None:
+    def __init__(self, width: int, background_order: int = 3, strands: int = 1, kmers: int = 0, gaps: int = 0) -> None:
         self.width = width
         self.background_order = background_order
         self.strands = strands
+        self.kmers = kmers
+        self.gaps = gaps
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Check the parameters, and that there are sequences of both kinds in some of the blocks."""
@@ -165,7 +181,13 @@ class Motif(BaseTask[MotifBatch]):
     def _set(self) -> None:
         check_parameters(self)
         self.n_states_ = 4 ** (self.background_order + 1)
-        self.n_features = 4 * self.width + self.n_states_
+        self.words_ = GappedWords(self.kmers, self.gaps, self.strands, LETTERS[:-1])
+        if self.words_.n_features > MOST_WORDS:
+            raise InputError(
+                "gaps", self.gaps, f"such that there are at most {MOST_WORDS} words", "Or use smaller `kmers`."
+            )
+        self.first_word_ = 4 * self.width + self.n_states_
+        self.n_features = self.first_word_ + self.words_.n_features
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
@@ -191,7 +213,11 @@ class Motif(BaseTask[MotifBatch]):
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X", X, "a list of strings")
-        return MotifBatch(self._layout(*numbered_letters(list(X))), None if Y is None else _positive(Y))
+        return self._batch(*numbered_letters(list(X)), None if Y is None else _positive(Y))
+
+    def _batch(self, bases: NDArray[np.uint8], offsets: Indices, positive: NDArray[np.bool_] | None) -> MotifBatch:
+        layout = self._layout(bases, offsets)
+        return MotifBatch(layout, positive, self.words_.rows(bases, offsets) if self.kmers else no_rows())
 
     def _layout(self, bases: NDArray[np.uint8], offsets: Indices) -> Layout:
         """Number the words and windows of sequences; raise if a sequence has no window."""
@@ -227,7 +253,7 @@ class Motif(BaseTask[MotifBatch]):
         letters = found.numbers("letters", 0, len(LETTERS), dtype=np.uint8)
         offsets = found.pointers("offsets", len(letters))
         positive = found.flags("positive", len(offsets) - 1) if "positive" in found else None
-        return MotifBatch(self._layout(letters, offsets), positive)
+        return self._batch(letters, offsets, positive)
 
     def true_outputs(self, batch: MotifBatch) -> NDArray:
         """Return the labels that a batch was prepared with."""
@@ -237,12 +263,21 @@ class Motif(BaseTask[MotifBatch]):
         """Return the weights in the form that windows are scanned with."""
         matrix = np.ascontiguousarray(w[: 4 * self.width]).reshape(self.width, 4)
         mirrored = matrix[::-1, ::-1].copy() if self.strands == 2 else np.zeros((0, 4))
-        return Tables(kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored), np.append(w[4 * self.width :], 0.0))
+        background = w[4 * self.width : self.first_word_]
+        return Tables(kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored), np.append(background, 0.0))
+
+    def word_scores(self, batch: MotifBatch, w: Vector, rows: Indices | None = None) -> Vector:
+        """Return the part of the scores that is due to words, shape (n,)."""
+        rows = np.arange(batch.n_examples) if rows is None else rows
+        found = np.zeros(len(rows))
+        if self.kmers:
+            rows_dot(batch.rows, rows, np.ascontiguousarray(w[self.first_word_ :]), found)
+        return found
 
     def best_windows(
         self, batch: MotifBatch, w: Vector, rows: Indices | None = None
     ) -> tuple[Vector, Indices, Indices]:
-        """Return score, start and strand of the highest window of each sequence, each of shape (n,)."""
+        """Return score, start and strand of the highest window of each sequence, each of shape (n,), without words."""
         rows = np.arange(batch.n_examples) if rows is None else rows
         values, starts, strands = np.empty(len(rows)), np.empty_like(rows), np.empty_like(rows)
         kernels.best_windows(batch.layout, self.tables(w), self.width, rows, values, starts, strands)
@@ -255,6 +290,24 @@ class Motif(BaseTask[MotifBatch]):
         end = kernels.window_atoms(batch.layout, self.width, self.n_states_, *windows, *atoms)
         return Slopes(batch.rows, pointers, Atoms(np.full(end, -1, dtype=np.int32), column[:end], value[:end]))
 
+    def _with_words(self, slopes: Slopes, rows: Indices, factors: Vector) -> Slopes:
+        """Add the words of sequences times factors to slopes, one per sequence."""
+        if not self.kmers:
+            return slopes
+        used = np.flatnonzero(factors)
+        places = slopes.pointers[used]
+        pointers = slopes.pointers + np.concatenate([[0], np.cumsum(factors != 0)])
+        added = rows[used], np.full(len(used), self.first_word_), factors[used]
+        joined = (np.insert(part, places, more) for part, more in zip(slopes.atoms, added, strict=True))
+        return Slopes(slopes.rows, pointers, Atoms(*joined))
+
+    def _sum_of_words(self, batch: MotifBatch, rows: Indices, factors: Vector) -> Vector:
+        """Return the sum of the words of sequences times factors."""
+        flat, pointers = positions(batch.rows.indptr, rows)
+        values = batch.rows.data[flat] * np.repeat(factors, np.diff(pointers))
+        total = np.bincount(batch.rows.places[flat], values, self.words_.n_features)
+        return total.astype(np.float64, copy=False)
+
     def pool_batch(self, batch: MotifBatch, query: Query, order: float = 0.0) -> Pooled:
         """Pool windows, by Rényi entropy if `order` is above 0, and labels of the sequences of a query."""
         rows, temperature = query.examples(batch), query.temperature
@@ -265,12 +318,14 @@ class Motif(BaseTask[MotifBatch]):
             assert batch.positive is not None
             truth = batch.positive[rows]
             bonus[np.arange(n), 1 - truth] = 1.0 if query.augmented else -np.inf
+        bonus[:, 1] += self.word_scores(batch, query.w, rows)
         labels = values, positive = np.empty(n), np.empty(n)
         slopes: Slopes | Vector
         if query.weights is not None and soft and order == 0:
-            total = np.zeros(self.n_features + 1)
+            total = np.zeros(self.first_word_ + 1)
             kernels.soft_total(*scan, rows, bonus, temperature, query.weights, *labels, total)
-            slopes = total[:-1].copy()
+            words = self._sum_of_words(batch, rows, query.weights * positive) if self.kmers else total[:0]
+            slopes = np.concatenate([total[:-1], words])
         elif temperature.latent == 0 and order == 0:
             starts, strands = np.empty((2, n), dtype=np.int64)
 
@@ -281,13 +336,13 @@ class Motif(BaseTask[MotifBatch]):
                 kernels.pool_best_windows(*scan, at, added, temperature.output, tops, shares, *windows)
 
             query.chunks.run(search, n)
-            slopes = self._window_slopes(batch, starts, strands, positive)
+            slopes = self._with_words(self._window_slopes(batch, starts, strands, positive), rows, positive)
         else:
             most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum()) + 4 * self.width * n
             pointers, column, value = np.empty(n + 1, dtype=np.int64), np.empty(most, dtype=np.int32), np.empty(most)
             end = kernels.soft_atoms(*scan, rows, bonus, temperature, order, *labels, pointers, column, value)
             atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
-            slopes = Slopes(batch.rows, pointers, atoms)
+            slopes = self._with_words(Slopes(batch.rows, pointers, atoms), rows, positive)
         losses = np.where(truth, 1.0 - positive, positive) if query.augmented else np.zeros(n)
         return Pooled(values, slopes, losses, soft, exact=order == 0)
 
@@ -304,11 +359,12 @@ class Motif(BaseTask[MotifBatch]):
 
     def scores(self, batch: MotifBatch, w: Vector, latent_temperature: float = 0.0, order: float = 0.0) -> Vector:
         """Return smax_{ε_h} over h of w·φ'(x, +1, h), or G_α(+1), of each sequence, shape (n,); above 0 means +1."""
+        words = self.word_scores(batch, w)
         if latent_temperature == 0:
-            return self.best_windows(batch, w)[0]
+            return self.best_windows(batch, w)[0] + words
         pooled, rows = np.empty(batch.n_examples), np.arange(batch.n_examples)
         kernels.pooled_windows(batch.layout, self.tables(w), self.width, rows, latent_temperature, order, pooled)
-        return pooled
+        return pooled + words
 
     def renyi_scores(self, batch: MotifBatch, w: Vector, order: float) -> Vector:
         """Return G_α(+1) of each sequence, shape (n,); above 0 means +1."""
@@ -319,18 +375,22 @@ class Motif(BaseTask[MotifBatch]):
 
         Windows that hold an N have the score −inf.
         """
-        tables, layout, found = self.tables(w), batch.layout, []
+        tables, layout, words, found = self.tables(w), batch.layout, self.word_scores(batch, w), []
         for i, length in enumerate(np.diff(layout.offsets)):
             starts = np.empty(layout.windows[i + 1] - layout.windows[i], dtype=np.int64)
             known = kernels.all_scores(layout, tables, self.width, i, starts)
             found.append(np.full((self.strands, length - self.width + 1), -np.inf))
-            found[-1][:, starts - layout.offsets[i]] = known
+            found[-1][:, starts - layout.offsets[i]] = known + words[i]
         return found
 
     def decode(self, batch: MotifBatch, w: Vector, temperature: Temperature, order: float = 0.0) -> list[Prediction]:
         """Return the label of each sequence and, if it is +1, the best window (windows pooled at ε_h)."""
         best, starts, strands = self.best_windows(batch, w)
-        pooled = self.scores(batch, w, temperature.latent, order) if temperature.latent else best
+        pooled = (
+            self.scores(batch, w, temperature.latent, order)
+            if temperature.latent
+            else best + self.word_scores(batch, w)
+        )
         negative, positive = self.labels_
         return [
             Prediction(positive, (start, strand), score) if score > 0 else Prediction(negative, None, 0.0)
@@ -378,7 +438,9 @@ class Motif(BaseTask[MotifBatch]):
                 starts[i], strands[i] = self._checked_window(batch.layout, i, latent)
             elif latent is not None:
                 raise InputError(f"latents[{i}]", latent, "None for a negative sequence")
-        return latent_planes(self, self._window_slopes(batch, starts, strands, positive.astype(np.float64)))
+        factors = positive.astype(np.float64)
+        slopes = self._window_slopes(batch, starts, strands, factors)
+        return latent_planes(self, self._with_words(slopes, np.arange(len(factors)), factors))
 
     def _checked_window(self, layout: Layout, i: int, latent: Any) -> tuple[int, int]:
         """Return flat start and strand of a window."""

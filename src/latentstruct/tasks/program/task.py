@@ -279,6 +279,14 @@ class Program(BaseTask[ProgramBatch]):
         values = parts.sums(scores * counts) + losses
         return Pooled(values, parts.slopes(counts, query), losses, exact=excess == 0.0, excess=excess)
 
+    def scores_of_variables(self, batch: ProgramBatch, query: Query) -> Vector:
+        """Return the scores of the variables of the examples of a query."""
+        return RowParts.of(batch.inputs, batch.offsets, query.rows).scores(query)
+
+    def maximize_scores(self, batch: ProgramBatch, k: int, scores: Vector) -> Vector:
+        """Return the best output of example k for given scores of its variables."""
+        return self._maximize(batch, k, scores, "free").x
+
     def _slopes(self, batch: ProgramBatch, values: Vector, rows: Indices | None = None) -> Slopes:
         """Return the features of the values of all variables, for some examples."""
         parts = RowParts.of(batch.inputs, batch.offsets, rows)

@@ -47,7 +47,7 @@ def model_page(
     model: "Trained",
     examples: Examples | None,
     out_of_fold: Sequence[tuple[str, str]] = (),
-    choice: "FoldScores | None" = None,
+    choices: "Sequence[FoldScores]" = (),
 ) -> Page:
     """Return the page of a model trained by the command, or saved from Python if `kind` is None.
 
@@ -61,7 +61,7 @@ def model_page(
         Predictions to show.
     out_of_fold : sequence of (str, str)
         Names and values of out-of-fold scores, which are shown first.
-    choice : FoldScores, optional
+    choices : sequence of FoldScores
         The scores that C was chosen by.
 
     Returns
@@ -79,7 +79,7 @@ def model_page(
         return _page(subject, _general_weight_blocks(model.estimator), examples)
     record = model.record
     subject = _Subject(model.estimator, name, kind.name, library, record.n_examples, record.seconds)
-    return _page(subject, kind.weight_blocks(model), examples, out_of_fold, choice, kind.lead_blocks(model))
+    return _page(subject, kind.weight_blocks(model), examples, out_of_fold, choices, kind.lead_blocks(model))
 
 
 def estimator_page(model: Any, X: Any = None, Y: Any = None) -> Page:
@@ -104,7 +104,7 @@ def _page(
     weights: Sequence[Block],
     examples: Examples | None,
     out_of_fold: Sequence[tuple[str, str]] = (),
-    choice: "FoldScores | None" = None,
+    choices: "Sequence[FoldScores]" = (),
     lead_blocks: Sequence[Block] = (),
 ) -> Page:
     # The scores are shown at the top, and again with the predictions.
@@ -116,7 +116,7 @@ def _page(
     sections = [
         *([Section("Findings", lead_blocks)] if lead_blocks else []),
         Section("Summary", [FactList([*out_of_fold, *scores, *_facts(subject)])]),
-        *([] if choice is None else [Section("Choice of C", [_choice_block(choice)], choice.describe())]),
+        *(Section(f"Choice of {one.parameter}", [_choice_block(one)], f"{one.describe()}.") for one in choices),
         Section("Predictions", predictions, lead),
         Section("Weights", weights or [Text("There are no plots for these weights.")]),
         Section("Timing", _timing_blocks(subject)),

@@ -161,11 +161,7 @@ class AlignKind(KindSpec):
             {"first": letters[rows[k]], "second": letters[columns[k]], "score": float(values[k])}
             for k in largest(values, top)
         ]
-        return {
-            **super().describe(model, top),
-            **describe_gaps(model.estimator),
-            "substitutions": strongest,
-        }
+        return {**super().describe(model, top), **describe_gaps(model.estimator), "substitutions": strongest}
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         return [("gaps", f"first letter {result['gap_open']:.4g}, each further one {result['gap_extend']:.4g}")]

@@ -72,6 +72,8 @@ class AnnotationOptions:
 
 def without_columns(sentences: "io.ColumnSentences", left_out: Collection[int | None]) -> "io.ColumnSentences":
     """Return sentences without some columns."""
+    if set(left_out) == {None}:
+        return sentences
     return choose(sentences, [k for k in range(len(sentences.columns)) if k not in left_out])
 
 

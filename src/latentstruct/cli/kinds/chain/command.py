@@ -3,7 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from latentstruct import io, metrics, tasks
@@ -25,23 +27,27 @@ from latentstruct.cli.kinds.chain.files import (
     ChainRecord,
     LabeledChains,
     ReadingOptions,
+    check_labels,
     check_marks,
     check_rules,
     check_sets,
     choose,
     has_sets,
+    is_conllu,
     labeled_runs,
     marked,
     no_known_labels,
     possible_labels,
+    read_sentences,
     resolved,
     single_labels,
 )
 from latentstruct.cli.lazy import ratios, windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
+from latentstruct.core.lazy import np
 from latentstruct.core.unknown import SKIPPED, UNKNOWN
-from latentstruct.exceptions import InputError
+from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
 
 CONFUSIONS_SHOWN = 10
@@ -73,6 +79,12 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
     labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
+    init: Path | None = option(
+        None, "Model to continue training from, with new labels and features.", "--init", metavar="MODEL", shown="none"
+    )
+    seen_only: bool = option(
+        False, "Only pairs of a feature and a label that occur together have weights: faster, and takes less memory."
+    )
 
     def check(self) -> None:
         super().check()
@@ -87,10 +99,12 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
             raise InputError("entity_ratio", self.entity_ratio, "a share between 0 and 1")
         if self.unknown is None or self.model != "crf":
             self.refuse("entity_ratio", "without `unknown`, and for a `model` other than crf")
+        if self.model != "crf":
+            self.refuse("seen_only", f"for `model` {self.model}")
         if self.annotators is not None:
             for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
                 self.refuse(name, "with `annotators`")
-            for name in ("folds", "checkpoint", "early_stopping", "executor", "model"):
+            for name in ("init", "folds", "checkpoint", "early_stopping", "executor", "model"):
                 self.refuse(name, "with `annotators`")
             if self.chooses_C:
                 raise InputError("C", self.C, "a number with `annotators`")
@@ -120,11 +134,13 @@ class ChainKind(KindSpec):
     """Sequences of labels."""
 
     name = "chain"
+    learns_from_part = True
+    group = "document"
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
     latent = "the labels of tokens that are marked as unknown, with --unknown, or are sets, with --label-sets"
     reads = (
         "CoNLL columns: a token and its label on each line, possibly with other columns between them, a blank line "
-        "after each sentence."
+        "after each sentence. CoNLL-U, if the name ends in .conllu."
     )
     example_file = "chain.txt"
     misses_labels = True
@@ -132,7 +148,9 @@ class ChainKind(KindSpec):
         "Chains: the columns and one more with the prediction; a column of labels is ignored and may be missing. With "
         "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
         "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
-        "if the model has no probabilities)."
+        "if the model has no probabilities). CoNLL-U is written unchanged but for the column of labels, and "
+        "Confidence=… in MISC with --confidence. With --text, DATA is plain text: the words are written with their "
+        "labels."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -143,21 +161,25 @@ class ChainKind(KindSpec):
     tasks = ("Chain",)
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence", "topk"})
+    predict_flags = frozenset({"confidence", "topk", "text"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (TRANSITIONS, LABEL_WEIGHTS)
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
         options.chosen_columns()
-        every = io.read_conll(options.data, blank=options.blank)
+        every = read_sentences(options.data, options.blank)
         progress.say(f"read {len(every)} sentences, {every.n_tokens} tokens from {options.data}")
         weight_at, annotators = options.extra_columns(every.n_columns, options.data)
+        if is_conllu(every):
+            options.refuse("weight_column", "for CoNLL-U")
+            options.refuse("annotators", "for CoNLL-U")
         sentences = without_columns(every, [*annotators, weight_at])
         if annotators:
             return self._load_votes(options, sentences, votes_of(every, annotators, options.mark), annotators)
         unknown, template = options.mark, options.template()
-        label_at, used = options.places(sentences.n_columns, options.data)
+        label_at, used = options.places(sentences, options.data)
+        check_labels(sentences, label_at, used[0], options.data)
         record = ChainRecord(
             features={},
             label_column=label_at,
@@ -166,17 +188,21 @@ class ChainKind(KindSpec):
             unknown=unknown,
             label_sets=options.label_sets,
             skipped=options.skipped,
+            conllu=is_conllu(sentences),
             n_examples=len(sentences),
         )
         Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
         check_marks(counts, unknown, options.data)
         check_sets(options.label_sets, has_sets(Y), options.data)
-        X, labels = template.fit_transform(choose(sentences, used)), single_labels(Y) - {unknown, options.skipped}
+        earlier = None if options.init is None else load_earlier(options, used)
+        tokens, labels = choose(sentences, used), single_labels(Y) - {unknown, options.skipped}
+        template = template.fit(tokens) if earlier is None else earlier.features.extended(tokens)
+        X = template.transform(tokens)
         # Words are stored only for a report, as training needs the memory.
         shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         latent = (unknown is not None or options.label_sets) and not options.labeled_only
         origins: Sequence[int] | None = None
-        fit_params: dict[str, Any] = {}
+        fit_params: dict[str, Any] = {} if earlier is None else {"init": earlier.estimator}
         if unknown is not None:
             Y = marked(Y, unknown)
         if options.skipped is not None:
@@ -194,7 +220,7 @@ class ChainKind(KindSpec):
         if weight_at is not None:
             latent, weights = True, weights_of(every, weight_at, options.data)
             fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
-        labels = frozenset(options.check_declared(labels))
+        labels = frozenset(options.check_declared(labels)) | (earlier.labels if earlier else frozenset())
         check_ratio(options.entity_ratio, labels)
         check_rules(options.rules, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
@@ -204,9 +230,17 @@ class ChainKind(KindSpec):
         # Labels of weight 0 are known all the same.
         declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
         estimator = options.estimator(tasks.Chain(declared, rules=options.rules), len(Y), latent)
+        if options.seen_only:
+            estimator.set_params(seen_only=True)
         if options.entity_ratio is not None:
             estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
-        return Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+        loaded = Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
+        return loaded if every.documents is None else replace(loaded, groups=every.documents.tolist())
+
+    def for_unknown_labels(self, options: ChainOptions, loaded: Loaded) -> Any:
+        for name in ("label_sets", "labeled_only", "entity_ratio", "annotators", "skipped", "weight_column"):
+            options.refuse(name, "if the share of labels is varied")
+        return options.estimator(tasks.Chain(sorted(loaded.labels), rules=options.rules), len(loaded.Y), True)
 
     def _load_votes(
         self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], annotators: list[int]
@@ -234,8 +268,22 @@ class ChainKind(KindSpec):
         sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         task = tasks.Chain(sorted(labels), rules=options.rules)
-        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver)
+        sparse = {"l1": options.l1, "seen_only": options.seen_only}
+        estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver, **sparse)
         return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
+
+    def compacted(self, model: Trained) -> Trained:
+        estimator, task = copy(model.estimator), copy(model.estimator.task_)
+        inputs = estimator.coef_[: task.transitions_at_].reshape(-1, len(task.labels_))
+        # Weights that single precision rounds to zero are not stored either.
+        used = inputs.astype("float32").any(axis=1)
+        used[0] |= not used.any()
+        estimator.coef_ = np.concatenate([inputs[used].ravel(), estimator.coef_[task.transitions_at_ :]])
+        task.restore({**task.state(), "n_inputs": int(used.sum())})
+        estimator.task_ = task
+        state = model.record.features
+        names = [name for name, kept in zip(state["names"], used.tolist(), strict=True) if kept]
+        return replace(model, estimator=estimator, record=replace(model.record, features={**state, "names": names}))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         if "n_annotators" not in loaded.sizes:
@@ -250,6 +298,8 @@ class ChainKind(KindSpec):
         return shown
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
+        options.refuse("init", "if `data` is prepared")
+        options.refuse("seen_only", "if `data` is prepared")
         loaded = super().load_prepared(options, progress)
         loaded.features = windows.WindowFeatures.from_state(loaded.record.features)
         return loaded
@@ -282,7 +332,7 @@ class ChainKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
         name, record = held_out.data or "", model.record
-        sentences = io.read_conll(name, blank=record.blank)
+        sentences = record.read(name)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
         Y, allowed = record.judged(record.labels_of(sentences, name)), model.labels | {record.unknown}
@@ -306,7 +356,13 @@ class ChainKind(KindSpec):
         return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
 
     def predict(
-        self, model: Trained, data: str, output: str, confidence: bool = False, topk: int | None = None
+        self,
+        model: Trained,
+        data: str,
+        output: str,
+        confidence: bool = False,
+        topk: int | None = None,
+        text: bool = False,
     ) -> None:
         estimator, record = model.estimator, model.record
         if confidence and topk is not None:
@@ -316,17 +372,27 @@ class ChainKind(KindSpec):
             raise InputError("confidence", True, expected, "Or train with --model crf.")
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
-        # In a file without labels other columns move, unless the labels are in the last one.
-        sentences: Any = io.read_conll(data, blank=record.blank if record.label_is_last else None)
-        X = model.features.transform(record.used_columns(sentences, data))
+        if topk is not None and record.conllu and not text:
+            raise InputError("topk", topk, "left out for CoNLL-U")
+        if text:
+            sentences: Any = record.read_text(data)
+            record = replace(record, conllu=False)
+            X = model.features.transform(sentences)
+        else:
+            sentences = record.read(data, with_labels=False)
+            X = model.features.transform(record.used_columns(sentences, data))
         if topk is not None:
-            io.write_conll(output, *best_labelings(estimator, sentences, X, topk))
+            io.write_conll(output, *best_labelings(estimator, sentences, X, topk), sentences.separator)
             return
-        last = [labels.tolist() for labels in estimator.predict(X)]
-        if confidence:
-            sentences = with_columns(sentences, last)
-            last = [[f"{value:.4f}" for value in values] for values in estimator.confidence(X)]
-        io.write_conll(output, sentences, last)
+        labels = [labels.tolist() for labels in estimator.predict(X)]
+        shares = [values.tolist() for values in estimator.confidence(X)] if confidence else None
+        if record.conllu:
+            io.write_conllu(output, sentences, record.label_column, labels, shares)
+        elif shares is None:
+            io.write_conll(output, sentences, labels)
+        else:
+            shown = [[f"{value:.4f}" for value in values] for values in shares]
+            io.write_conll(output, with_columns(sentences, labels), shown, sentences.separator)
 
     def show_scores(self, scores: dict[str, Any]) -> None:
         n_more = scores["n_unlabeled"]
@@ -353,6 +419,26 @@ class ChainKind(KindSpec):
             "transitions": strongest_transitions(model.estimator, top),
             "weights": strongest_weights(model.estimator, names.__getitem__, top),
         }
+
+
+def load_earlier(options: ChainOptions, used: Sequence[int]) -> Trained:
+    """Return the model to continue from; raise unless it is one of chains with the same features."""
+    from latentstruct.cli.registry import load_trained
+
+    assert options.init is not None
+    kind, model = load_trained(options.init)
+    if not isinstance(kind, ChainKind):
+        raise InputError("init", str(options.init), "a chain model")
+    if len(used) != len(model.record.columns):
+        got = Description(f"{len(used)} columns")
+        raise InputError("columns", got, f"{len(model.record.columns)} columns, as in {options.init}")
+    for name, value in model.features.get_params().items():
+        if getattr(options, name) != value:
+            # Other values would be other features, none of which the model knows.
+            default = next(one.default for one in fields(options) if one.name == name)
+            if getattr(options, name) != default:
+                raise InputError(name, getattr(options, name), f"{value!r} as in {options.init}, or left out")
+    return model
 
 
 def with_columns(sentences: Iterable[Any], *columns: Sequence[Sequence[Any]]) -> list[Any]:

@@ -2,22 +2,26 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import eq
 from typing import Any, Literal
 
 from latentstruct import io, tasks
 from latentstruct.cli.common import located, say_warnings
 from latentstruct.cli.declaring import option
 from latentstruct.cli.kind import Record
-from latentstruct.cli.lazy import windows
+from latentstruct.cli.lazy import conllu, windows
 from latentstruct.exceptions import Description, FormatError, InputError
+from latentstruct.io.text import extension, kept_input
 
 EMPTY = "_"
 """What an empty label is read as if nothing else marks unknown labels."""
 USUAL_MARKS = frozenset({"?", "??", "???", EMPTY, "unk", "<unk>", "[unk]", "unknown", "nan", "n/a"})
 LABELS_SHOWN = 10
+CONLLU = ".conllu"
+MANY_LABELS = 200
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,14 @@ class FeatureOptions:
 class ReadingOptions(FeatureOptions):
     """How the columns of tokens are read, and the features of tokens."""
 
-    label_column: int = option(-1, "Column of the labels, from 0; -1 is the last.")
+    label_column: int | None = option(
+        None, "Column of the labels, from 0; -1 is the last.", shown="the last; of CoNLL-U 3, UPOS"
+    )
     columns: str | None = option(
-        None, "Columns to use, as 0,1; the word first.", metavar="LIST", shown="all but the labels"
+        None,
+        "Columns to use, as 0,1; the word first.",
+        metavar="LIST",
+        shown="all but the labels; of CoNLL-U 1, the word",
     )
     unknown: str | None = option(
         None,
@@ -75,7 +84,7 @@ class ReadingOptions(FeatureOptions):
     @property
     def blank(self) -> dict[int, str]:
         """What empty labels are read as."""
-        return {} if self.mark is None else {self.label_column: self.mark}
+        return {} if self.mark is None else {-1 if self.label_column is None else self.label_column: self.mark}
 
     def chosen_columns(self) -> list[int] | None:
         """Return the indices of the columns to use."""
@@ -84,8 +93,9 @@ class ReadingOptions(FeatureOptions):
         except ValueError:
             raise InputError("columns", self.columns, "integers such as 0,1") from None
 
-    def places(self, n_columns: int, name: str) -> tuple[int, list[int]]:
+    def places(self, sentences: "io.ColumnSentences", name: str) -> tuple[int, list[int]]:
         """Return the indices of the label column and of the columns the features use."""
+        n_columns, conllu_file = sentences.n_columns, is_conllu(sentences)
 
         def position(column: int, parameter: str) -> int:
             if not -n_columns <= column < n_columns:
@@ -95,7 +105,9 @@ class ReadingOptions(FeatureOptions):
 
         if n_columns < 2:
             raise FormatError(name, Description("one column"), "at least two, a word and its label")
-        at, chosen = position(self.label_column, "label_column"), self.chosen_columns()
+        usual = conllu.UPOS if conllu_file else -1
+        at = position(usual if self.label_column is None else self.label_column, "label_column")
+        chosen = [conllu.FORM] if conllu_file and self.columns is None else self.chosen_columns()
         if chosen is None:
             return at, [k for k in range(n_columns) if k != at]
         used = [position(column, "columns") for column in chosen]
@@ -109,7 +121,8 @@ class ChainRecord(Record):
     """The record of a chain model: its features and the columns of its files.
 
     Columns are counted from 0; `columns` are those the features use, the word first. `unknown` marks unknown labels,
-    and `label_sets` is True if labels may be sets; `skipped` marks tokens that are left out.
+    and `label_sets` is True if labels may be sets; `skipped` marks tokens that are left out; `conllu` is True if the
+    files are CoNLL-U.
     """
 
     features: dict[str, Any]
@@ -119,6 +132,26 @@ class ChainRecord(Record):
     unknown: str | None = None
     label_sets: bool = False
     skipped: str | None = None
+    conllu: bool = False
+
+    def read(self, path: str, with_labels: bool = True) -> "io.ColumnSentences":
+        """Read sentences as those of the training were read."""
+        if self.conllu:
+            return io.read_conllu(path)
+        # In a file without labels other columns move, unless the labels are in the last one.
+        return io.read_conll(path, blank=self.blank if with_labels or self.label_is_last else None)
+
+    def read_text(self, path: str) -> "io.ColumnSentences":
+        """Read plain text, each line of which is a sentence."""
+        from latentstruct.core.types import offsets_from_lengths
+
+        if len(self.columns) > 1:
+            expected = "left out, as the model was trained on other columns beside the words"
+            raise InputError("text", True, expected, "Or train with --columns of the words alone.")
+        sentences = [one.tokens for one in io.read_texts(path) if one.tokens]
+        if not sentences:
+            raise FormatError(path, Description("no word"), "text")
+        return io.ColumnSentences(([*chain.from_iterable(sentences)],), offsets_from_lengths(list(map(len, sentences))))
 
     def judged(self, Y: list[list[Any]]) -> list[list[Any]]:
         """Return labels in which skipped tokens are unknown, as neither is counted."""
@@ -141,8 +174,9 @@ class ChainRecord(Record):
             expected = f"{self.n_columns} columns with {self._shown_label}"
             raise FormatError(name, _count(sentences.n_columns), expected, hint)
 
-    def place(self, column: int) -> int:
-        """Return the index from 0 of a column that may be counted from the end."""
+    def place(self, column: int | None) -> int:
+        """Return the index from 0 of a column that may be counted from the end; None is that of the labels."""
+        column = self.label_column if column is None else column
         return column + self.n_columns if column < 0 else column
 
     @property
@@ -173,6 +207,36 @@ class ChainRecord(Record):
     def blank(self) -> dict[int, str]:
         """What empty labels are read as: unknown ones, if the model was trained with these."""
         return {} if self.unknown is None else {self.label_column: self.unknown}
+
+
+def read_sentences(path: str, blank: Mapping[int, str]) -> "io.ColumnSentences":
+    """Read the training data: CoNLL-U by its name, or on standard input by its beginning, else columns."""
+    source = kept_input(path, lambda content: CONLLU if conllu.looks_like_conllu(content) else "")
+    return io.read_conllu(source) if extension(source) == CONLLU else io.read_conll(source, blank=blank)
+
+
+def is_conllu(sentences: "io.ColumnSentences") -> bool:
+    """Return whether sentences were read from CoNLL-U."""
+    return isinstance(sentences, io.ConlluSentences)
+
+
+def refuse_conllu(path: str, model: ChainRecord | None) -> None:
+    """Raise unless a file has plain columns, which can be read in blocks."""
+    if extension(path) == CONLLU or (model is not None and model.conllu):
+        raise InputError("data", path, "tokens in columns", "CoNLL-U cannot be prepared; train on the file itself.")
+
+
+def check_labels(sentences: "io.ColumnSentences", label_at: int, word_at: int, name: str) -> None:
+    """Warn if a column hardly has labels: very many different values, or often the word itself."""
+    labels, words = sentences.columns[label_at], sentences.columns[word_at]
+    n_labels, n_same = len(set(labels)), sum(map(eq, labels, words))
+    if n_labels >= MANY_LABELS:
+        what = f"has {n_labels} different labels"
+    elif len(set(words)) > 1 and n_same > len(words) / 2:
+        what = f"is the word itself at {n_same} of {len(words)} tokens"
+    else:
+        return
+    say_warnings([f"column {label_at} (from 0) of {name} {what}; use --label-column if another column has the labels"])
 
 
 def _count(n: int) -> Description:

@@ -19,6 +19,7 @@ from latentstruct.cli.kinds.chain.files import (
     no_known_labels,
     parse_label,
     possible_labels,
+    refuse_conllu,
     single_labels,
 )
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
@@ -32,6 +33,7 @@ from latentstruct.tasks import Chain
 
 def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
     """Survey a file."""
+    refuse_conllu(options.data, None if like is None else like.record)
     task: Any = Chain(rules=options.rules)
     template = options.template() if like is None else like.features
     if like is None:
@@ -79,7 +81,7 @@ def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[Chai
     def used_columns() -> Iterator[ColumnSentences]:
         nonlocal record
         for part in read_conll_blocks(options.data, options.blank):
-            label_at, used = options.places(part.n_columns, options.data)
+            label_at, used = options.places(part, options.data)
             counts.update(part.columns[label_at])
             record = replace(record, label_column=label_at, n_columns=part.n_columns, columns=used)
             # Sets of labels are checked here, where the number of the sentence is known.

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latentstruct import io, tasks
 from latentstruct.cli.common import is_prepared, refuse_prepared, unknown_label, write_lines
@@ -12,6 +12,7 @@ from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_weights
 from latentstruct.cli.kind import LABEL_WEIGHTS, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
+from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.prepared import PrepareOptions, open_for
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -19,7 +20,11 @@ from latentstruct.io.text import FilePath, KeptInput, extension
 from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress, print_table, show_percent
 
+if TYPE_CHECKING:
+    from latentstruct.features.aligned_letters import AlignedLetters
+
 TABLES = (".csv", ".tsv")
+FASTA = (".fa", ".fasta", ".fna", ".faa")
 bias_option = partial(option, 1.0, "Value of a constant feature; 0 for none.")
 label_option = partial(option, None, "Name of the label column of a table.", metavar="NAME", shown="the last")
 zero_based_option = partial(option, False, "Svmlight indices start at 0.")
@@ -32,13 +37,31 @@ class ClassesOptions(ConvexOptions, LabelOptions):
 
     The default is a multiclass SVM. Ctrl-C saves the best weights so far.
 
-    Example: latentstruct train classes train.svm -C 0.1 --valid test.svm -o classifier
+    FASTA of aligned sequences of equal length, such as splice sites, has the class in its headers, as in >name
+    label=donor. The features are the letter at each position and the pair of neighbors at each two; C is chosen by
+    folds unless it is given.
+
+    Examples: latentstruct train classes train.svm -C 0.1 --valid test.svm -o classifier; latentstruct train classes
+    sites.fa -o sites
     """
 
-    data: str = argument("A .csv or .tsv table, svmlight, or a folder of prepared data; - is standard input.")
+    data: str = argument(
+        "A .csv or .tsv table, FASTA (.fa, .fasta, .fna, .faa), svmlight, or a folder of prepared data; - is standard "
+        "input."
+    )
     bias: float = bias_option()
     label: str | None = label_option()
     zero_based: bool = zero_based_option()
+    single_letters: bool = option(False, "Of FASTA, use single letters only, not pairs of neighbors.")
+
+    def __post_init__(self) -> None:
+        if extension(self.data) in FASTA and self.C is None and self.model != "perceptron":
+            object.__setattr__(self, "C", AUTO)
+
+    def check(self) -> None:
+        super().check()
+        if self.single_letters and extension(self.data) not in FASTA:
+            raise InputError("single_letters", True, "left out unless `data` is FASTA")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +91,16 @@ class ClassesRecord(Record):
     feature_names: list[str] | None
     label: str | None
     zero_based: bool
+    letters: str | None = None
+    length: int = 0
+    pairs: bool = False
+
+    @property
+    def aligned(self) -> "AlignedLetters | None":
+        """The features of aligned sequences, if it was trained on such."""
+        from latentstruct.features.aligned_letters import AlignedLetters
+
+        return None if self.letters is None else AlignedLetters(self.length, self.letters, self.pairs)
 
     def names_inputs(self, n_inputs: int) -> bool:
         """Return whether the features have one name each, or none at all."""
@@ -85,7 +118,8 @@ class ClassesKind(KindSpec):
     name = "classes"
     summary = "Put samples into one of several classes."
     reads = (
-        "A table (.csv, .tsv) with a header and the class in the last column, or svmlight lines such as 2 1:0.5 3:1."
+        "A table (.csv, .tsv) with a header and the class in the last column, svmlight lines such as 2 1:0.5 3:1, or "
+        "FASTA of aligned sequences with label=CLASS in the headers."
     )
     example_file = "classes.csv"
     predicts = "Classes: one label per line; a column of labels is ignored and may be missing."
@@ -102,7 +136,11 @@ class ClassesKind(KindSpec):
     settled_options = ("label", "zero_based")
 
     def load(self, options: ClassesOptions, progress: Progress) -> Loaded:
-        samples = io.read_classes(options.data, label=options.label, zero_based=options.zero_based)
+        aligned: AlignedLetters | None = None
+        if extension(options.data) in FASTA:
+            samples, aligned = read_aligned(options)
+        else:
+            samples = io.read_classes(options.data, label=options.label, zero_based=options.zero_based)
         n_samples, n_features = samples.X.shape
         progress.say(f"read {n_samples} samples, {n_features} features from {options.data}")
         y = samples.y.tolist()
@@ -113,6 +151,7 @@ class ClassesKind(KindSpec):
             label=options.label,
             zero_based=options.zero_based,
             n_examples=n_samples,
+            **({} if aligned is None else aligned._asdict()),
         )
         sizes = {"n_examples": n_samples, "n_features": n_features, "n_labels": len(set(y))}
         estimator = options.estimator(tasks.Multiclass(bias=options.bias), n_samples)
@@ -174,6 +213,16 @@ class ClassesKind(KindSpec):
         return {"weights": strongest_weights(model.estimator, model.record.feature_name, top)}
 
 
+def read_aligned(options: ClassesOptions) -> "tuple[io.ClassData, AlignedLetters]":
+    """Read aligned sequences to train on, and their features."""
+    from latentstruct.features.aligned_letters import AlignedLetters
+    from latentstruct.io.fasta import read_aligned_fasta
+
+    sequences, labels = read_aligned_fasta(options.data)
+    aligned = AlignedLetters.of(sequences.sequences, not options.single_letters)
+    return io.ClassData(aligned.matrix(sequences.sequences), np.array(labels), aligned.names()), aligned
+
+
 def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "io.ClassData":
     """Read a table by the names of its columns, in any order; without a label column unless `labeled`."""
     wanted = record.feature_names or []
@@ -202,9 +251,17 @@ def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "io.Cl
 
 def read_samples(name: str, record: ClassesRecord, n_features: int, labeled: bool) -> "io.ClassData":
     """Read samples as the training data of the model."""
+    from latentstruct.io.fasta import read_aligned_fasta
     from latentstruct.io.tables import keep_samples
 
     refuse_prepared(data=name)
+    aligned = record.aligned
+    if aligned is not None:
+        sequences, labels = read_aligned_fasta(name, labeled)
+        if len(sequences.sequences[0]) != aligned.length:
+            found = Description(f"sequences of {len(sequences.sequences[0])} letters")
+            raise FormatError(name, found, f"sequences of {aligned.length} letters, as the model was trained on")
+        return io.ClassData(aligned.matrix(sequences.sequences), np.array(labels), record.feature_names)
     source = keep_samples(name)
     if extension(source) not in TABLES:
         return io.read_classes(source, n_features=n_features, zero_based=record.zero_based)

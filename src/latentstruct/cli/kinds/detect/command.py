@@ -42,7 +42,7 @@ ESTIMATORS = {"modlat": "ModLat", "iterative": "IterativeLSVM", "latent": "Laten
 class DetectOptions(ImageOptions):
     """Learn to find objects from labels of whole images, without boxes.
 
-    Candidate boxes of several sizes and shapes in a grid over the image get histograms of gradients, their position and
+    Candidate boxes, in a grid over the image or around its segments, get histograms of gradients, their position and
     their size as features.
 
     The labels are the table labels.csv in the folder or archive, or LABELS. Boxes are read from the labels of --valid
@@ -73,7 +73,12 @@ class DetectOptions(ImageOptions):
         shown="overlap",
         sets="latent_loss",
     )
-    step: int = option(8, "Minimum distance of neighboring boxes in pixels.", min=1)
+    candidates: Literal["grid", "segments"] = option(
+        "grid",
+        "grid: boxes of several sizes and shapes; segments: boxes around regions of similar color and groups of them.",
+        metavar="NAME",
+    )
+    step: int = option(8, "Minimum distance of neighboring boxes of a grid in pixels.", min=1)
     boxes: int = option(350, "Maximum number of candidate boxes per image.", min=2, sets="limit")
     geometry: float = option(
         0.5, "Weight of the position and size of a box; 0 if objects are not mostly in the middle.", min=0.0
@@ -149,7 +154,7 @@ class DetectKind(KindSpec):
     tables = ()
     described = ("record.n_boxes", "record.n_left_out", "estimator.task_.latent_loss")
     info_facts = (
-        ("boxes", "{n_boxes}, at most {boxes[limit]} per image, at least {boxes[step]} pixels apart"),
+        ("boxes", "{n_boxes} ({boxes[candidates]}), at most {boxes[limit]} per image"),
         ("window", "{boxes[window]} × {boxes[window]} pixels in cells of {boxes[cell]} × {boxes[cell]}"),
         ("loss of boxes", "{latent_loss}"),
     )
@@ -160,7 +165,11 @@ class DetectKind(KindSpec):
         image_files.require_vision()
         cache = choose_cache(options.cache, options.no_cache)
         features = box_features.BoxFeatures(
-            step=options.step, limit=options.boxes, geometry=options.geometry, cache=cache
+            step=options.step,
+            limit=options.boxes,
+            geometry=options.geometry,
+            candidates=options.candidates,
+            cache=cache,
         )
         data = open_labeled(options.data, options.labels, options.skip_bad)
         data.check_classes()

@@ -65,10 +65,7 @@ class DiverseKind(KindSpec):
         ("recall", "{recall:%} of the subtopics, each counted once"),
     )
     headline = (("loss", "loss"), ("random loss", "random_loss"))
-    described = (
-        *(f"estimator.task_.{name}" for name in ("k", "levels", "titles", "exact")),
-        "record.n_documents",
-    )
+    described = (*(f"estimator.task_.{name}" for name in ("k", "levels", "titles", "exact")), "record.n_documents")
     info_facts = (("k", "{k}"), ("levels", "{levels:g}{titles: and titles|}"))
 
     def load(self, options: DiverseOptions, progress: Progress) -> Loaded:

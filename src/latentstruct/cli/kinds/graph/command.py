@@ -9,7 +9,7 @@ from typing import Any, Literal
 from latentstruct import io, tasks
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import has_probabilities, strongest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Settings, Trained, print_ratios
 from latentstruct.cli.kinds.graph.files import (
     EXACT,
     check_held_out_labels,
@@ -21,7 +21,9 @@ from latentstruct.cli.kinds.graph.files import (
     warn_of_unlabeled_types,
 )
 from latentstruct.cli.options import HeldOut, LabelOptions
+from latentstruct.cli.parameters import AUTO
 from latentstruct.core.lazy import np
+from latentstruct.core.parameters import clone
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, say
@@ -35,6 +37,8 @@ ESTIMATORS = {
 }
 
 
+COMPARED_STATES = (2, 3, 4)
+"""Numbers of states of hidden nodes that auto compares."""
 WITHOUT_LATENTS = ("svm", "crf")
 
 
@@ -60,15 +64,36 @@ class GraphOptions(LabelOptions):
     )
     C: float = weight_option(1.0, "graph")
     hidden: list[str] | None = option(
-        None, "Nodes of this type are never observed and have K states; repeatable.", metavar="TYPE=K"
+        None,
+        f"Nodes of this type are never observed and have K states, or {AUTO}: chosen from 2 to 4 by folds, beside 1; "
+        "repeatable.",
+        metavar="TYPE=K",
     )
     labels_by_type: bool = option(False, "Each type of nodes has its own labels.", sets="labels")
     unshared: bool = option(False, "All graphs are the same; each node and edge has its own weights.", sets="shared")
     no_bias: bool = option(False, "Add no constant feature to nodes, nor to edges with features.")
     min_count: int = option(1, "Minimum number of nodes or edges with a named feature.", min=1)
     max_entries: int = option(2**20, "Largest table for exact inference; beyond it, belief propagation.", min=1)
+    wide: Literal["propagation", "bounds", "toulbar2"] = option(
+        "propagation",
+        "Beyond it, where outputs are maximized: propagation; bounds, with a proven gap; toulbar2.",
+        metavar="NAME",
+    )
     max_iterations: int = option(200, "Maximum number of sweeps of belief propagation.", min=1)
     restarts: int = restarts_option(1)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether anything is chosen by folds."""
+        return super().chooses or bool(self.auto_type)
+
+    @cached_property
+    def auto_type(self) -> str:
+        """The type of hidden nodes whose number of states is chosen by folds, empty if there is none."""
+        found = [text.removesuffix(f"={AUTO}") for text in self.hidden or [] if text.endswith(f"={AUTO}")]
+        if len(found) > 1:
+            raise InputError("hidden", Description(f"{AUTO} twice"), f"{AUTO} for one type")
+        return "".join(found)
 
     @cached_property
     def states(self) -> dict[str, int]:
@@ -76,6 +101,7 @@ class GraphOptions(LabelOptions):
         states: dict[str, int] = {}
         for text in self.hidden or []:
             name, equals, count = text.rpartition("=")
+            count = str(COMPARED_STATES[0]) if count == AUTO else count
             if not equals or not re.fullmatch("[0-9]{1,9}", count) or int(count) < 1:
                 raise InputError("hidden", text, "a type of nodes and its number of states, such as topic=3")
             if name in states:
@@ -90,6 +116,7 @@ class GraphOptions(LabelOptions):
             hidden=self.states or None,
             shared=not self.unshared,
             max_entries=self.max_entries,
+            wide=self.wide,
             max_iterations=self.max_iterations,
         )
         model = "svm" if self.model == "latent" and not latent else self.model
@@ -111,6 +138,7 @@ class GraphKind(KindSpec):
     """Labels of the nodes of graphs."""
 
     name = "graph"
+    learns_from_part = True
     summary = "Label the nodes of graphs that depend on each other along edges."
     latent = "labels that are null, and nodes of the types given by --hidden"
     reads = 'JSON lines, one per graph: {"nodes": [{"features": {"size": 2}, "label": "a"}, …], "edges": [[0, 1], …]}.'
@@ -155,7 +183,20 @@ class GraphKind(KindSpec):
         sizes["n_labels"] = len(labels)
         with self.naming(name):
             estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
-        return Loaded(X, io.graph_labels(records), estimator, sizes, record, features, labels, records)
+        found = Loaded(X, io.graph_labels(records), estimator, sizes, record, features, labels, records)
+        if options.auto_type:
+            name = options.auto_type
+            sized = {k: {**hidden, name: k} for k in (1, *COMPARED_STATES)}
+            # All nodes of one state are alike, so that they tell nothing apart.
+            plain = clone(estimator).set_params(task__hidden=sized.pop(1))
+            found.settings = Settings("hidden", "task__hidden", sized, plain)
+        return found
+
+    def for_unknown_labels(self, options: GraphOptions, loaded: Loaded) -> Any:
+        if options.model in WITHOUT_LATENTS:
+            raise InputError("model", options.model, "one for unknown labels, such as marginal")
+        estimator = options.estimator(loaded.shown, True)
+        return estimator if options.labels_by_type else estimator.set_params(task__labels=sorted(loaded.labels))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {"inference": describe_inference(model.estimator, loaded.X)}

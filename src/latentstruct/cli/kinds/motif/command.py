@@ -29,6 +29,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_table, show_percent
 
 if TYPE_CHECKING:
+    from latentstruct.cli.kinds.motif.calibration import ScoredSites
     from latentstruct.io import Sequences
     from latentstruct.viz.report.blocks import Block
 
@@ -79,6 +80,10 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     )
     order: int = option(3, "Order of the Markov background.", min=0, max=5, sets="background_order")
     strands: int = option(2, "1 to read the given strand only, as for RNA.", min=1, max=2)
+    kmers: int = option(
+        0, "Use words of this many letters, wherever they are, as features beside the motif.", metavar="K", min=0, max=8
+    )
+    gaps: int = option(0, "Letters that a word of --kmers may skip.", min=0, max=8)
     shuffle: int | None = option(
         None,
         "Use shuffled positive sequences as negative ones, with the same number of each word of this many letters.",
@@ -152,11 +157,11 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         stem = Path(self.source).name.split(".")[0]
         return self.name or re.sub(r"\W+", "_", stem) or "motif"
 
-    def motif_svm(self, width: int, restarts: int) -> Any:
-        """Return an untrained model."""
+    def motif_svm(self, width: int, restarts: int, words: bool = False) -> Any:
+        """Return an untrained model of a motif alone, or with words beside it if there are to be any."""
         from latentstruct.tasks import Motif
 
-        task = Motif(width, background_order=self.order, strands=self.strands)
+        task = Motif(width, self.order, self.strands, *((self.kmers, self.gaps) if words else ()))
         init = "task" if self.start == "kmers" else "random"
         return self.latent_svm(task, init=init, restarts=restarts)
 
@@ -166,6 +171,10 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         _ = self.width_range
         if self.most_motifs > 1 and self.test_share == 0.0:
             raise InputError("motifs", self.motifs, "1 if no sequences are held out")
+        if self.most_motifs > 1 and self.kmers:
+            raise InputError("kmers", self.kmers, "0 with several motifs")
+        if self.gaps and not self.kmers:
+            raise InputError("gaps", self.gaps, "0 without `kmers`")
         if self.name is not None and len(self.name.split()) != 1:
             raise InputError("name", self.name, "one word")
         if self.match and self.background is None:
@@ -184,7 +193,8 @@ class MotifOptions(MotifFileOptions, TrainOptions):
 
     def read_parts(self, progress: Progress) -> MotifData:
         """Read the sequences, and shuffle or choose negative ones if there are none."""
-        parts = self.read(Reader(self.width_range[0], self.skip_bad, self.mask_repeats, progress))
+        low, high = self.width_range
+        parts = self.read(Reader(high if self.skip_bad else low, self.skip_bad, self.mask_repeats, progress))
         if self.match:
             parts = parts.with_matched(self.seed)
             progress.say(f"chose {parts.counts[1]} negative sequences by length and GC content from {self.background}")
@@ -237,7 +247,7 @@ class MotifRecord(Record):
     n_negative: int
     n_background: int
     name: str = "motif"
-    longest: int | None = None
+    calibration: dict[str, Any] | None = None
     e_value: float | None = None
     enrichment: dict[str, Any] | None = None
 
@@ -254,7 +264,10 @@ class MotifKind(KindSpec):
     )
     example_file = "motif.fa"
     prediction_file = "predicted.tsv"
-    predicts = "Motifs: the best site of each sequence with its score as BED, with the columns site and label added."
+    predicts = (
+        "Motifs: the best site of each sequence with its score as BED, with the columns site, label and p_value (of "
+        "the best score of a random sequence of this length) added."
+    )
     judged_by = (
         "Motifs: error, AUC and, with --sites, the fraction of sequences with known sites in which one is hit. A "
         "site is hit if the predicted one overlaps it by at least half of the shorter of both."
@@ -312,20 +325,11 @@ class MotifKind(KindSpec):
         weight = parts.even_weight() if options.background_weight is None else options.background_weight
         X, Y, weights = parts.training(weight)
         counts = {f"n_{name}": n for name, n in zip(PARTS, parts.counts, strict=True)}
-        sizes = {"n_examples": sum(parts.counts), **counts}
+        sizes: dict[str, Any] = {"n_examples": sum(parts.counts), **counts}
         low, _ = options.width_range
-        estimator = options.motif_svm(low, options.restarts)
-        shown, longest = None, None
-        if isinstance(parts, MotifData):
-            shown, longest = parts.judged(), max(map(len, X))
-        record = MotifRecord(
-            consensus="",
-            background_weight=weight,
-            name=options.motif_name,
-            longest=longest,
-            enrichment=None,
-            **sizes,
-        )
+        estimator = options.motif_svm(low, options.restarts, words=True)
+        shown = parts.judged() if isinstance(parts, MotifData) else None
+        record = MotifRecord(consensus="", background_weight=weight, name=options.motif_name, **sizes)
         search = self._module("search").MotifSearch(options, parts, weight, low)
         return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
 
@@ -335,16 +339,22 @@ class MotifKind(KindSpec):
         with caught_warnings() as warned:
             search.run(progress)
         say_warnings(warned)
+        restarts = 1 if search.significant else search.options.restarts
+        loaded = replace(loaded, estimator=search.options.motif_svm(search.width, restarts, words=True))
         if not search.significant:
-            return replace(loaded, estimator=search.options.motif_svm(search.width, search.options.restarts))
+            return loaded
         # Other starts could lead to another motif than the one that was tested.
         X, Y, fit_params = search.training()
-        return replace(loaded, X=X, Y=Y, estimator=search.options.motif_svm(search.width, 1), fit_params=fit_params)
+        return replace(loaded, X=X, Y=Y, fit_params=fit_params)
 
     def final_record(self, model: Trained, loaded: Loaded) -> MotifRecord:
-        first = loaded.features.collect(model.estimator)[0]
+        search = loaded.features
+        first = search.collect(model.estimator)[0]
         enrichment = None if first.enrichment is None else asdict(first.enrichment)
-        return replace(model.record, consensus=first.consensus, e_value=first.motif.e_value, enrichment=enrichment)
+        known = {"consensus": first.consensus, "e_value": first.motif.e_value, "enrichment": enrichment}
+        negatives, longest = search.parts.negatives()
+        found = self._module("calibration").Calibration.of(model.estimator, negatives, longest, search.options.seed)
+        return replace(model.record, calibration=None if found is None else asdict(found), **known)
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         search = loaded.features
@@ -368,30 +378,36 @@ class MotifKind(KindSpec):
         kept = [i in wanted for i in range(split + len(data.negative))]
         return replace(data, positive=data.positive.choose(kept[:split]), negative=data.negative.choose(kept[split:]))
 
-    def find(self, model: Trained, data: JudgedSequences) -> list[Any]:
-        return [model.estimator.decision_function(part.sequences) for part in (data.positive, data.negative)]
+    def scored(self, model: Trained, parts: "Iterable[Sequences]") -> "list[ScoredSites]":
+        """Return the best sites of the sequences of each part, and warn of long sequences."""
+        module = self._module("calibration")
+        known = None if model.record.calibration is None else module.Calibration(**model.record.calibration)
+        found: list[ScoredSites] = [module.score_sites(model.estimator, known, part) for part in parts]
+        with caught_warnings() as warned:
+            module.warn_of_length(sum(part.n_longer for part in found), sum(len(part.sites) for part in found), known)
+        say_warnings(warned)
+        return found
 
-    def compare(self, model: Trained, data: JudgedSequences, found: list[Any]) -> dict[str, Any]:
-        from latentstruct.tasks.motif.sites import find_sites
+    def find(self, model: Trained, data: JudgedSequences) -> "list[ScoredSites]":
+        return self.scored(model, [data.positive, data.negative])
 
-        sites = [] if data.known is None else find_sites(model.estimator, data.positive)
-        return {**compare_scores(*found), **site_scores(sites, data.known)}
+    def compare(self, model: Trained, data: JudgedSequences, found: "list[ScoredSites]") -> dict[str, Any]:
+        positive, negative = found
+        return {**compare_scores(positive.scores, negative.scores), **site_scores(positive.sites, data.known)}
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        from latentstruct.tasks.motif.sites import find_sites
-
         check_one_form(held_out.data, held_out.positive, held_out.negative)
         stored = self._module("prepare").StoredMotifs.open(held_out.data or "", model.estimator.task_.width)
-        result = compare_scores(*stored.scores(model.estimator))
-        if held_out.sites is None:
-            return result
-        known = read_known_sites(held_out.sites, list(stored.positives()))
-        found = [site for part in stored.positives() for site in find_sites(model.estimator, part)]
-        return {**result, **site_scores(found, known)}
+        known = None if held_out.sites is None else read_known_sites(held_out.sites, list(stored.positives()))
+        sites = [site for part in self.scored(model, stored.labeled_parts()) for site in part.sites]
+        kinds = [
+            [site for site, own in zip(sites, stored.positive, strict=True) if own == kind] for kind in (True, False)
+        ]
+        positive, negative = ([site.score for site in part] for part in kinds)
+        return {**compare_scores(positive, negative), **site_scores(kinds[0], known)}
 
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.io.text import write_text
-        from latentstruct.tasks.motif.sites import find_sites
 
         width = model.estimator.task_.width
         parts: Iterable[Sequences]
@@ -401,11 +417,14 @@ class MotifKind(KindSpec):
             with caught_warnings() as warned:
                 parts = [Reader(width, skip_bad).read(data)]
             say_warnings(warned)
-        lines = ["#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\tlabel\n"]
-        for site in (site for sequences in parts for site in find_sites(model.estimator, sequences)):
-            label, strand = "+1" if site.score > 0 else "-1", "+" if site.strand > 0 else "-"
-            place = (site.sequence, site.start, site.end, model.record.name)
-            lines.append("\t".join(map(str, (*place, f"{site.score:.6g}", strand, site.site, label))) + "\n")
+        lines = ["#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\tlabel\tp_value\n"]
+        for found in self.scored(model, parts):
+            p_values = ["."] * len(found.sites) if found.p_values is None else [f"{p:.3g}" for p in found.p_values]
+            for site, p_value in zip(found.sites, p_values, strict=True):
+                label, strand = "+1" if site.score > 0 else "-1", "+" if site.strand > 0 else "-"
+                place = (site.sequence, site.start, site.end, model.record.name)
+                cells = (*place, f"{site.score:.6g}", strand, site.site, label, p_value)
+                lines.append("\t".join(map(str, cells)) + "\n")
         write_text(output, "".join(lines))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
@@ -420,9 +439,14 @@ class MotifKind(KindSpec):
         return blocks
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        from latentstruct.tasks.motif.sites import weight_matrix
+        from latentstruct.tasks.motif.sites import strongest_words, weight_matrix
 
-        return {**super().describe(model, top), "weight_matrix": weight_matrix(model.estimator).tolist()}
+        matrix = weight_matrix(model.estimator).tolist()
+        return {
+            **super().describe(model, top),
+            "weight_matrix": matrix,
+            "words": strongest_words(model.estimator, top),
+        }
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         facts, motifs = [], result["motifs"]
@@ -442,6 +466,9 @@ class MotifKind(KindSpec):
             [str(j), letter, *(f"{value:+.3f}" for value in weights)] for j, (letter, weights) in enumerate(pairs, 1)
         ]
         print_table("weights", ("position", "consensus", *"ACGT"), rows, n_text=2)
+        if result["words"]:
+            words = [(word, f"{weight:+.3f}") for word, weight in result["words"]]
+            print_table("words beside the motif", ("word", "weight"), words)
 
 
 def compare_scores(*scores: Any) -> dict[str, Any]:
@@ -453,7 +480,7 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
     from latentstruct.tasks.motif.significance import score_enrichment
 
     n_positive, n_negative = map(len, scores)
-    found, mistaken = (int((part > 0).sum()) for part in scores)
+    found, mistaken = (int((np.asarray(part) > 0).sum()) for part in scores)
     return {
         "n_examples": n_positive + n_negative,
         "error": (n_positive - found + mistaken) / (n_positive + n_negative),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SITE_COLUMNS = ("sequence", "start", "end")
 ONE_SIDED = 0.95
+LEAST_SHUFFLED = 50
 MOST_POOL = 20
 """Background sequences per positive one from which matched ones are chosen."""
 PARTS = ("positive", "negative", "background")
@@ -134,6 +135,10 @@ class MotifParts(ABC):
         """Yield the positive sequences in one or several parts."""
 
     @abstractmethod
+    def negatives(self) -> tuple[list[str], int]:
+        """Return negative and background sequences, some of them if there are many, and the length of the longest."""
+
+    @abstractmethod
     def errors(self, estimator: Any) -> dict[str, float]:
         """Return the error of a model on each part."""
 
@@ -187,6 +192,10 @@ class MotifData(MotifParts):
     def positives(self) -> "Iterator[Sequences]":
         yield self.positive
 
+    def negatives(self) -> tuple[list[str], int]:
+        longest = max(len(sequence) for part in self.parts.values() for sequence in part.sequences)
+        return self.judged().negative.sequences, longest
+
     def errors(self, estimator: Any) -> dict[str, float]:
         called = {name: estimator.decision_function(part.sequences) > 0 for name, part in self.parts.items()}
         return {name: float((found != (name == "positive")).mean()) for name, found in called.items()}
@@ -203,13 +212,21 @@ class MotifData(MotifParts):
         return JudgedSequences(self.positive, Sequences(names, descriptions, sequences))
 
     def with_shuffled(self, k: int, seed: int) -> "MotifData":
-        """Return the positive sequences with a shuffled copy of each as negative ones."""
+        """Return the positive sequences with shuffled copies as negative ones.
+
+        There is one copy of each sequence. Of few sequences there are more, which are background: chance decides less
+        then about the motif and its width.
+        """
         from latentstruct.io import Sequences
         from latentstruct.tasks.motif.background import shuffle_sequences
 
-        shuffled = shuffle_sequences(self.positive.sequences, k, seed)
-        names = [f"{name}_shuffled" for name in self.positive.names]
-        return replace(self, negative=Sequences(names, [""] * len(names), shuffled))
+        n_copies = -(-LEAST_SHUFFLED // len(self.positive))
+        names, shuffled = [], []
+        for copy in range(n_copies):
+            shuffled += shuffle_sequences(self.positive.sequences, k, seed + copy)
+            names += [f"{name}_shuffled{copy + 1}" for name in self.positive.names]
+        made = Sequences(names, [""] * len(names), shuffled)
+        return replace(self, background=made) if n_copies > 1 else replace(self, negative=made)
 
     def with_matched(self, seed: int) -> "MotifData":
         """Return the positive sequences with one part of the background for each as negative ones."""

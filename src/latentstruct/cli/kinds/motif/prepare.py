@@ -31,6 +31,7 @@ from latentstruct.tasks import Motif
 from latentstruct.tasks.motif.task import LETTERS
 
 POSITIVE, NEGATIVE, BACKGROUND = range(3)
+MOST_NEGATIVES = 1000
 LETTERS_TOGETHER = 200_000
 """Number of letters that are prepared at a time."""
 
@@ -224,8 +225,21 @@ class StoredMotifs(MotifParts):
         require_labels(self.data)
         return self.data, None, np.where(self.kinds == BACKGROUND, background_weight, 1.0)
 
-    def scores(self, estimator: Any) -> tuple[Any, Any]:
-        """Return the scores of the sequences with the motif, and of those without it."""
+    def labeled_parts(self) -> Iterator[Sequences]:
+        """Yield the sequences of each file; raise if they have no labels."""
         require_labels(self.data)
-        scores = estimator.decision_function(self.data)
-        return scores[self.kinds == POSITIVE], scores[self.kinds != POSITIVE]
+        return (sequences for sequences, _ in self.parts())
+
+    @property
+    def positive(self) -> list[bool]:
+        """Whether each sequence is positive."""
+        return (self.kinds == POSITIVE).tolist()
+
+    def negatives(self) -> tuple[list[str], int]:
+        found: list[str] = []
+        longest = 0
+        for sequences, kinds in self.parts():
+            longest = max(longest, *map(len, sequences.sequences))
+            if len(found) < MOST_NEGATIVES:
+                found += sequences.choose((kinds != POSITIVE).tolist()).sequences
+        return found, longest

@@ -1,16 +1,15 @@
 """Report of motifs: logo and weights, and sequences with their predicted sites."""
 
-from typing import Any
-
 import numpy as np
 
 from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.motif.calibration import ScoredSites
 from latentstruct.cli.kinds.motif.files import JudgedSequences, KnownSites, is_hit
 from latentstruct.cli.kinds.motif.search import MEME_FILE, SITES_FILE, significance_in_words
 from latentstruct.io.fasta import read_named_sites
 from latentstruct.io.meme import read_meme, show_significance
 from latentstruct.tasks.motif.significance import Enrichment
-from latentstruct.tasks.motif.sites import Site, find_sites
+from latentstruct.tasks.motif.sites import Site, strongest_words
 from latentstruct.viz.plots.features import can_write, shorten
 from latentstruct.viz.plots.sequences import MOST_SEQUENCES, plot_sites
 from latentstruct.viz.report.blocks import Block, Drawing, Examples, FactList, Letters, Mark, TableBlock, Text
@@ -27,7 +26,7 @@ from latentstruct.viz.report.motifs import (
 
 LONGEST_SITE = 80
 """Maximum number of letters that are shown of a known site."""
-SITES_SHOWN = 20
+SITES_SHOWN = WORDS_SHOWN = 20
 WHOSE = "the positive sequences of training"
 
 
@@ -65,17 +64,20 @@ def _site_table(sites: list[Site]) -> Block:
 
 
 def weight_blocks(model: Trained) -> list[Block]:
-    """Return the weights of the letters."""
-    return [weights_block(model.estimator)]
+    """Return the weights of the letters, and of words beside the motif."""
+    words = [(word, round(weight, 3)) for word, weight in strongest_words(model.estimator, WORDS_SHOWN)]
+    note = "Wherever they are in a sequence; a dot is a letter that is not read. The logo does not show them."
+    table = TableBlock("Words beside the motif", ("word", "weight"), words, note, n_text=1)
+    return [weights_block(model.estimator), *([table] if words else [])]
 
 
-def examples(model: Trained, data: JudgedSequences, found: list[Any]) -> Examples:
+def examples(model: Trained, data: JudgedSequences, found: list[ScoredSites]) -> Examples:
     """Return predictions for sequences, with the predicted site of each."""
     sequences = [*data.positive.sequences, *data.negative.sequences]
     names = [*data.positive.names, *data.negative.names]
-    sites = find_sites(model.estimator, sequences, names)
+    sites = [site for part in found for site in part.sites]
     truth = np.arange(len(sites)) < len(data.positive)
-    scores, known = np.concatenate(found), data.known
+    scores, known = np.concatenate([part.scores for part in found]), data.known
     return Examples(
         [shorten(name) for name in names],
         ((scores > 0) != truth).astype(np.float64),

@@ -41,6 +41,11 @@ class MotifTest:
     consensus: str
     enrichment: Enrichment
 
+    @property
+    def threshold(self) -> float:
+        """The score above which a window is a site: 0, or less if more sequences distinguish the classes then."""
+        return min(0.0, float(np.nextafter(self.enrichment.threshold, -np.inf)))
+
     def e_value(self, n_tests: int) -> float:
         """Return the expected number of motifs as significant by chance among those that were tested."""
         return self.enrichment.p_value * n_tests
@@ -133,10 +138,11 @@ class MotifSearch:
             progress.say(f"motif {self.n_tests}: {test.consensus}, {significance_in_words(test.enrichment, e_value)}")
             if self.n_tests == 1 or e_value <= SIGNIFICANT:
                 self.tests.append(test)
-            if e_value > SIGNIFICANT:
+            if e_value > SIGNIFICANT or self.n_tests == self.options.most_motifs:
                 break
-            if self.n_tests < self.options.most_motifs:
-                masked = mask_sites(model, masked)
+            before, masked = masked, mask_sites(model, masked, test.threshold)
+            if masked == before:
+                break
 
     @property
     def significant(self) -> bool:
@@ -203,14 +209,17 @@ class MotifSearch:
             return np.arange(len(X))
         task = self.options.motif_svm(test.width, 1).task
         task.learn(X, y)
-        return np.flatnonzero((y < 0) | (task.scores(task.prepare(X), test.coef) > 0))
+        return np.flatnonzero((y < 0) | (task.scores(task.prepare(X), test.coef) > test.threshold))
 
     def training(self) -> tuple[Any, Any, dict[str, Any]]:
         """Return sequences and labels that the model of the first motif is trained on, and further arguments of fit."""
         X, Y, weights = self.parts.training(self.background_weight)
         y, weight, test = np.array(Y), np.array(weights), self.tests[0]
         rows = self.training_rows(X, y, test)
-        return [X[i] for i in rows], y[rows], {"sample_weight": weight[rows], "coef_init": test.coef}
+        task = self.options.motif_svm(test.width, 1, words=True).task
+        task.learn(X, y)
+        coef = np.pad(test.coef, (0, task.n_features - len(test.coef)))
+        return [X[i] for i in rows], y[rows], {"sample_weight": weight[rows], "coef_init": coef}
 
     def _test(self, model: Any, X: list[str], y: Any, held: Any) -> MotifTest:
         scores = model.decision_function([X[i] for i in held])
@@ -261,8 +270,11 @@ class MotifSearch:
             names, positive = self.parts.positive.names, int((y > 0).sum())
             masked = list(X)
             for number, test in enumerate(self.tests[1:], 1):
-                masked = mask_sites(model, masked)
-                model = self._fit(test.width, masked, y, weight, self.training_rows(masked, y, test), test.coef)
+                masked = mask_sites(model, masked, self.tests[number - 1].threshold)
+                rows = self.training_rows(masked, y, test)
+                if not (y[rows] > 0).any():
+                    continue
+                model = self._fit(test.width, masked, y, weight, rows, test.coef)
                 sequences = Sequences(names, [""] * positive, masked[:positive])
                 self.found.append(self._found(model, [sequences], number))
         return self.found

@@ -8,9 +8,11 @@ from latentstruct import metrics, tasks
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
-from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.kind import KindSpec, Loaded, Record, Settings, Trained, print_ratios
 from latentstruct.cli.lazy import trees_of
 from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.cli.parameters import AUTO
+from latentstruct.core.parameters import clone
 from latentstruct.exceptions import InputError
 from latentstruct.io.text import FilePath, extension
 from latentstruct.progress.display import Progress, printed_warnings, say
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
 TREE_FILES = (".mrg", ".ptb", ".tbf", ".trees")
 """Extensions of files that `predict` reads as trees."""
 LABELS_SHOWN = 15
-USUAL_SPLITS = 2
+USUAL_SPLITS, COMPARED_SPLITS = 2, (2, 3, 4)
 
 SPLITTING = ("latent", "hidden-crf")
 """Models whose labels have hidden variants."""
+WITHOUT_SPLITS = {"latent": "StructuralSVM", "hidden-crf": "CRF"}
 ESTIMATORS = {"svm": "StructuralSVM", "crf": "CRF", "latent": "LatentSSVM", "hidden-crf": "HiddenCRF"}
 
 
@@ -49,7 +52,13 @@ class ParseOptions(TrainOptions):
     loss: Literal["hamming", "f1"] = option(
         "hamming", "hamming: wrong and missing constituents; f1: 1 − F1 of these.", metavar="NAME"
     )
-    splits: int | None = option(None, "Hidden variants of a label, of latent and hidden-crf.", min=2, shown="2")
+    splits: int | None = option(
+        None,
+        f"Hidden variants of a label, of latent and hidden-crf; {AUTO} chooses from 2 to 4 by folds, beside 1.",
+        min=2,
+        shown="2",
+        auto=int,
+    )
     markov: int = option(1, "Number of left siblings that a rule with more than two children remembers.", min=0)
     tags: bool = option(False, "Tags are given, for prediction too: sentences are word/TAG.")
     max_length: int | None = option(None, "Leave out longer sentences of DATA.", min=1, shown="no limit")
@@ -59,6 +68,11 @@ class ParseOptions(TrainOptions):
     plain_labels: bool = option(False, "Drop functions, for prediction too: NP-SBJ and NP=2 are NP.")
     C: float = weight_option(1.0, "sentence")
     restarts: int = restarts_option(1)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether anything is chosen by folds."""
+        return super().chooses or str(self.splits) == AUTO
 
     def check(self) -> None:
         super().check()
@@ -121,7 +135,8 @@ class ParseKind(KindSpec):
     )
 
     def load(self, options: ParseOptions, progress: Progress) -> Loaded:
-        splits = options.splits or (USUAL_SPLITS if options.model in SPLITTING else 1)
+        auto = str(options.splits) == AUTO
+        splits = USUAL_SPLITS if auto else options.splits or (USUAL_SPLITS if options.model in SPLITTING else 1)
         task = tasks.Parsing(features=options.features, loss=options.loss, splits=splits, markov=options.markov)
         trees = shorter(read_trees(options.data, options), options, progress)
         more = {"restarts": options.restarts, "random_state": options.seed} if options.model in SPLITTING else {}
@@ -136,7 +151,11 @@ class ParseKind(KindSpec):
         )
         sizes = {"n_examples": record.n_examples, "n_words": record.n_words}
         estimator = options.build(ESTIMATORS[options.model], task, **more)
-        return Loaded(record.sentences(trees), trees, estimator, sizes, record, shown=trees)
+        settings = None
+        if auto:
+            plain = options.build(WITHOUT_SPLITS[options.model], clone(task).set_params(splits=1))
+            settings = Settings("splits", "task__splits", {k: k for k in COMPARED_SPLITS}, plain)
+        return Loaded(record.sentences(trees), trees, estimator, sizes, record, shown=trees, settings=settings)
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[trees_of.Tree]":
         return read_trees(held_out.data or "", model.record)

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from latentstruct import tasks
+from latentstruct import io, tasks
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
@@ -13,8 +13,6 @@ from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.exceptions import Description, FormatError
-from latentstruct.io.json_lines import read_records, write_records
-from latentstruct.io.text import Source
 from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress
 
@@ -62,6 +60,7 @@ class Sentences:
 
     tokens: list[list[str]]
     spans: list[list[Span]]
+    texts: "list[io.SpanText]"
 
     def inputs(self) -> list[list[tuple[str]]]:
         """Return the tokens as features take them."""
@@ -82,15 +81,21 @@ class SegmentsKind(KindSpec):
     name = "segments"
     summary = "Find labeled spans of tokens, with weights for their lengths."
     latent = "the labels of spans that are null, and spans that are not marked, with --partial"
-    reads = 'JSON lines, one per sentence: {"tokens": ["Anna", "Berg", …], "spans": [[0, 2, "PER"], …]}.'
+    reads = (
+        'JSON lines, one per sentence: {"tokens": ["Anna", "Berg", …], "spans": [[0, 2, "PER"], …]}, or with '
+        'characters as Doccano and Prodigy do: {"text": "Anna Berg left", "label": [[0, 9, "PER"]]}.'
+    )
     example_file = "segments.jsonl"
     prediction_file = "predicted.jsonl"
-    predicts = "Spans: JSON lines with the tokens and the spans found."
+    predicts = (
+        "Spans: JSON lines as in DATA with the spans found. With --text, DATA is plain text, a sentence on each line."
+    )
     judged_by = "Spans: precision, recall and F1 of spans, overall and per label."
     options = SegmentsOptions
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
-    per_example = ("tokens", "spans")
+    per_example = ("tokens", "spans", "texts")
+    predict_flags = frozenset({"text"})
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
         ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -100,11 +105,7 @@ class SegmentsKind(KindSpec):
     main = ("f1",)
     described = ("estimator.task_.longest_", "record.n_spans")
     info_facts = (("longest span", "{longest} tokens"),)
-    tables = (
-        TRANSITIONS,
-        LABEL_WEIGHTS,
-        ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")),
-    )
+    tables = (TRANSITIONS, LABEL_WEIGHTS, ("lengths", "strongest weights of lengths", ("label", "tokens", "weight")))
 
     def load(self, options: SegmentsOptions, progress: Progress) -> Loaded:
         data = read_sentences(options.data, labeled=True)
@@ -151,10 +152,9 @@ class SegmentsKind(KindSpec):
         predicted = model.estimator.predict(model.features.transform(data.inputs()))
         return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
 
-    def predict(self, model: Trained, data: str, output: str) -> None:
-        sentences = read_sentences(data, labeled=False)
-        found = zip(sentences.tokens, self.find(model, sentences), strict=True)
-        write_records(output, [{"tokens": tokens, "spans": spans} for tokens, spans in found])
+    def predict(self, model: Trained, data: str, output: str, text: bool = False) -> None:
+        sentences = read_sentences(data, labeled=False, plain=text)
+        io.write_spans(output, sentences.texts, self.find(model, sentences))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         print_ratios("spans", "label", [("all", scores), *scores["by_label"].items()])
@@ -178,37 +178,19 @@ def length_weights(estimator: Any) -> Any:
     )
 
 
-def read_sentences(name: str, labeled: bool) -> Sentences:
-    """Read sentences; their spans must be there if they are `labeled`."""
-    import msgspec
-
-    kind: Any = msgspec.defstruct(
-        "Sentence", [("tokens", list[str]), ("spans", list[tuple[int, int, str | None]] | None, None)]
-    )
-
-    def fail(got: str, expected: str) -> FormatError:
-        return FormatError(source.name, Description(got), expected, line=source.line)
-
-    source, found = Source.open(name), Sentences([], [])
-    for one in read_records(source, kind, "a sentence of tokens and spans [first, stop, label]"):
-        tokens, spans, taken = one.tokens, one.spans, set[int]()
-        if not tokens:
-            raise fail("none", "tokens")
-        if labeled and spans is None:
-            raise fail("none", "a list of spans, which may be empty")
-        for first, stop, label in spans or []:
-            inside = range(first, stop)
-            if not 0 <= first < stop <= len(tokens) or taken.intersection(inside):
-                bounds = f"0 ≤ first < stop ≤ {len(tokens)}"
-                raise fail(f"the span from {first} to {stop}", f"spans that do not overlap, {bounds}")
-            if label == OUTSIDE:
-                raise fail(f"a span with the label {OUTSIDE!r}", "another label, as this one means no span")
-            taken.update(inside)
-        found.tokens.append(tokens)
-        found.spans.append(sorted(spans or [], key=lambda span: span[0]))
-    if not found.tokens:
+def read_sentences(name: str, labeled: bool, plain: bool = False) -> Sentences:
+    """Read sentences, or lines of plain text; their spans must be there if they are `labeled`."""
+    texts = io.read_texts(name) if plain else io.read_spans(name)
+    for i, one in enumerate(texts, 1):
+        where = f"{name}, sentence {i}"
+        if labeled and one.spans is None:
+            raise FormatError(where, Description("none"), "a list of spans, which may be empty")
+        if any(label == OUTSIDE for *_, label in one.spans or []):
+            got = Description(f"a span with the label {OUTSIDE!r}")
+            raise FormatError(where, got, "another label, as this one means no span")
+    if not texts:
         raise FormatError(name, Description("none"), "sentences, one per line")
-    return found
+    return Sentences([one.tokens for one in texts], [one.spans or [] for one in texts], texts)
 
 
 def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:

@@ -43,3 +43,42 @@ def indicate(
     wiring: Any, selected: Any, states: Indices, values: Vector, marginals: Vector, table_marginals: Vector
 ) -> None:
     """Write the indicators of the assignments, none if the value is −inf; both outputs are zero on entry."""
+
+def read_out(
+    wiring: Any,
+    selected: Any,
+    unary: Vector,
+    tables: Vector,
+    messages: Vector,
+    hidden: Flags,
+    weights: tuple[float, float],
+    values: Vector,
+    marginals: Vector,
+    table_marginals: Vector,
+) -> None:
+    """Beliefs of all variables and factors, and the Bethe value, at positive temperatures.
+
+    With b_v = unary + Σ m, n_{v→f} = b_v − m_{f→v}/ρ_f and t_f = θ_f/ρ_f + Σ n, the value is
+    Σ_f ρ_f·smax_{ε_y} smax_{ε_h} t_f − Σ_v (Σ_f ρ_f − 1)·smax_{ε_v} b_v: at a fixed point the Bethe form (ρ = 1) of
+    ⟨θ, τ⟩ + ε_h·H(h | y) + ε_y·H(y), and stationary in the messages, so small errors in these have little effect.
+    Values hold the constants on entry; a graph without a possible state gets −inf and beliefs 0.
+    """
+
+def most_probable(wiring: Any, selected: Any, marginals: Vector, states: Indices) -> None:
+    """Write the argmax of each variable's marginals to `states`, the lowest state for ties."""
+
+def run_factors(
+    wiring: Any,
+    selected: Any,
+    wanted: Flags,
+    unary: Vector,
+    tables: Vector,
+    messages: Vector,
+    hidden: Flags,
+    weights: tuple[float, float],
+    limits: tuple[int, float, float],
+    once: Flags,
+    sweeps: Indices,
+    residuals: Vector,
+) -> None:
+    """Sweep over each of the graphs `wanted` until its messages converge; arguments as in `run_pairwise`."""

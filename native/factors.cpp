@@ -1,11 +1,43 @@
-// Assignments of factor graphs: choosing them from messages, improving them, their scores and indicators.
+// Factors of any number of variables: sweeps of their messages, beliefs and values; assignments, how to improve them, their
+// scores and indicators.
 #include "factor_messages.hpp"
 
 using namespace latentstruct;
 
 namespace {
 
-using Flags = In<bool, 1>;
+// A sweep takes the factors from the last to the first and back; each sends to all its variables.
+LATENTSTRUCT_CLONES void run_factors(Wiring wiring, Selection selection, Flags wanted, Vector unary, Vector tables,
+                                     Values messages, Flags hidden, Temperatures temperatures, Limits limits, Flags once,
+                                     Numbers sweeps, Values residuals) {
+  selection.check(unary, tables, messages);
+  const Run run(wiring, selection, wanted, hidden, limits, once, sweeps, residuals);
+  FactorMessages factors(wiring, selection, unary.data(), tables.data(), messages.data(), hidden.data(), temperatures);
+  for (std::size_t k = 0; k < selection.n; ++k) {
+    if (!run.wanted[k]) continue;
+    const Index g = selection.graphs[k], first = wiring.factors_at[g], count = wiring.factors_at[g + 1] - first;
+    factors.shifts = selection.shifts(wiring, k);
+    run.repeat(k, g, [&](double damping) __attribute__((always_inline)) {
+      double residual = 0.0;
+      for (Index v = wiring.variables_at[g]; v < wiring.variables_at[g + 1]; ++v) factors.sum_messages(v);
+      for (Index step = 0; step < 2 * count; ++step) {
+        const Index f = wiring.factor_order[first + (step < count ? count - 1 - step : step - count)];
+        if (wiring.arity(f) < 2) continue;
+        factors.gather(f);
+        factors.group_outputs(f);
+        for (Index slot = 0; slot < wiring.arity(f); ++slot) {
+          factors.send(f, slot);
+          const Index e = wiring.scope_at[f] + slot, v = wiring.scopes[e], at = wiring.state_at[v] + factors.shifts.unary;
+          double *message = messages.data() + wiring.message_at[e] + factors.shifts.message;
+          factors.count_message(at, message, wiring.cards[v], -1);
+          residual = std::max(residual, settle(factors.out.data(), wiring.cards[v], message, damping));
+          factors.count_message(at, message, wiring.cards[v], 1);
+        }
+      }
+      return residual;
+    });
+  }
+}
 
 // Write what the factor of entry e sends to its variable, given those of its variables that are fixed, to `factors.out`.
 LATENTSTRUCT_INLINE void remaining_message(const Wiring &wiring, FactorMessages &factors, Index e, const Index *chosen,
@@ -140,11 +172,58 @@ void indicate(Wiring wiring, Selection selection, Indices states, Vector values,
         [&](std::size_t k, Index, Index p) { table_marginals(p) = possible(k); });
 }
 
+// Beliefs of all variables and factors, and the Bethe value, at positive temperatures; values hold the constants on entry.
+LATENTSTRUCT_CLONES void read_out(Wiring wiring, Selection selection, Vector unary, Vector tables, Vector messages, Flags hidden,
+                                  Temperatures temperatures, Values values, Values marginals, Values table_marginals) {
+  selection.check(unary, tables, messages);
+  selection.check(marginals, table_marginals);
+  require_length(selection.n, values);
+  require_length(wiring.n_variables, hidden);
+  FactorMessages factors(wiring, selection, unary.data(), tables.data(), messages.data(), hidden.data(), temperatures);
+  for (std::size_t k = 0; k < selection.n; ++k) {
+    const Index g = selection.graphs[k];
+    const Shifts shifts = factors.shifts = selection.shifts(wiring, k);
+    double value = values(k);
+    for (Index v = wiring.variables_at[g]; v < wiring.variables_at[g + 1]; ++v) {
+      factors.sum_messages(v);
+      const double part = factors.read_variable(v, marginals.data());
+      double surplus = -1.0;
+      for (Index a = wiring.near_at[v]; a < wiring.near_at[v + 1]; ++a) surplus += wiring.shares[wiring.factor_of[wiring.near[a]]];
+      value = part > -INFINITE && value > -INFINITE ? value - surplus * part : -INFINITE;
+    }
+    for (Index f = wiring.factors_at[g]; f < wiring.factors_at[g + 1]; ++f) {
+      double *beliefs = table_marginals.data() + wiring.table_at[f] + shifts.table;
+      if (wiring.arity(f) >= 2) {
+        value += wiring.shares[f] * factors.read_factor(f, beliefs);
+      } else if (wiring.arity(f) == 1) {
+        const Index v = wiring.scopes[wiring.scope_at[f]];
+        std::copy_n(marginals.data() + wiring.state_at[v] + shifts.unary, wiring.cards[v], beliefs);
+      } else {
+        beliefs[0] = 1.0;
+      }
+    }
+    values(k) = value;
+    if (value == -INFINITE) {
+      std::fill(marginals.data() + selection.unary_at[k], marginals.data() + selection.unary_at[k + 1], 0.0);
+      std::fill(table_marginals.data() + selection.tables_at[k], table_marginals.data() + selection.tables_at[k + 1], 0.0);
+    }
+  }
+}
+
+// The argmax of each variable's marginals, the lowest state where they tie.
+void most_probable(Wiring wiring, Selection selection, Vector marginals, Numbers states) {
+  selection.check_states(states);
+  require_length(selection.unary_at[selection.n], marginals);
+  for (std::size_t k = 0; k < selection.n; ++k) {
+    const Index g = selection.graphs[k], first = wiring.variables_at[g];
+    const Shifts shifts = selection.shifts(wiring, k);
+    for (Index v = first; v < wiring.variables_at[g + 1]; ++v) {
+      const double *own = marginals.data() + wiring.state_at[v] + shifts.unary;
+      states(selection.variables_at[k] + v - first) = std::max_element(own, own + wiring.cards[v]) - own;
+    }
+  }
+}
+
 } // namespace
 
-NB_MODULE(assignments, m) {
-  bind(m, "decode", decode);
-  bind(m, "climb", climb);
-  bind(m, "score", score);
-  bind(m, "indicate", indicate);
-}
+LATENTSTRUCT_MODULE(factors, run_factors, decode, climb, score, indicate, read_out, most_probable)
