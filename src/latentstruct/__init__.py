@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from latentstruct.features.dicts import DictFeatures
     from latentstruct.features.pairs import pair_feature_names, pair_features
     from latentstruct.features.rotated_views import RotatedViews
+    from latentstruct.features.similar_sequences import similar_sequences
     from latentstruct.features.windows import WindowFeatures
     from latentstruct.metrics.hierarchies import tree_costs
     from latentstruct.metrics.strengths import suggest_C
@@ -64,6 +65,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "features.boxes": ("BoxFeatures",),
         "features.dicts": ("DictFeatures",),
         "features.pairs": ("pair_feature_names", "pair_features"),
+        "features.similar_sequences": ("similar_sequences",),
         "features.rotated_views": ("RotatedViews",),
         "features.windows": ("WindowFeatures",),
         "metrics.hierarchies": ("tree_costs",),

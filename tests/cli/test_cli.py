@@ -649,7 +649,7 @@ def test_failed_evaluation_tells_where_the_model_is(chains, tmp_path):
     only = write_columns(tmp_path / "only.txt", [[("a", "DT", "O"), ("b", "NN", "O")]])
     out = tmp_path / "model"
     shown = run("train", "chain", chains, "--unknown", "O", "--valid", only, "-o", out, "--quiet", code=2).stderr
-    first, second = shown.splitlines()
+    *_, first, second = shown.splitlines()
     assert first == f"the model is saved in {out}, but it was not evaluated"
     assert second.startswith("error: ")
     assert "expected some labels" in second

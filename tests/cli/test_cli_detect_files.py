@@ -12,7 +12,6 @@ from test_boxes import noise
 from test_cli_detect import OPTIONS, predictions, read_rows, scores_of, train, write_photographs, write_table
 
 from command import fail, run
-from latentstruct.cli import results
 from latentstruct.cli.kinds.detect import findings as detect
 from latentstruct.data.images import ImageFiles
 from pictures import encode, pack
@@ -95,7 +94,7 @@ def test_an_interrupt_does_not_part_the_results(model, data, tmp_path, monkeypat
             os.kill(os.getpid(), signal.SIGINT)
         replace(source, target)
 
-    monkeypatch.setattr(results.os, "replace", replacing)
+    monkeypatch.setattr(detect.os, "replace", replacing)
     with interrupted_after(99, monkeypatch):
         run("predict", model, data[0], "-o", out)
     assert len(contents(out)) == 12

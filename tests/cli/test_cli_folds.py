@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import random
 import re
 
 import pytest
@@ -141,3 +142,20 @@ def test_sentences_of_one_document_stay_in_one_fold(tmp_path):
     folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
     assert folds[::2] == folds[1::2]
     assert "examples of one document stay in one fold: 12 in 6 documents" in found.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_similar_sequences_stay_in_one_fold(tmp_path):
+    rng = random.Random(0)
+    file, written = tmp_path / "pairs.fa", tmp_path / "folds.jsonl"
+    lines = []
+    for k in range(12):
+        text = "".join(rng.choices("ACGT", k=60))
+        label = f"label={1 - 2 * (k % 2)}"
+        lines += [f">a{k} {label}", text, f">b{k} {label}", f"{text[5:]}ACGTA"]
+    file.write_text("\n".join(lines) + "\n")
+    options = ("--width", "5", "--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "motif", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one family stay in one fold: 24 in 12 families" in found.stderr

@@ -461,11 +461,13 @@ def test_models_saved_from_python_have_a_page_but_read_no_files(tmp_path):
 
 def test_findings_of_experiments_have_a_page(tmp_path):
     table = Table("errors", ("method", "paper", "here"), [("ours <b>", 0.5, None), ("theirs", 0.25, 1 / 3)], "a note")
-    findings = Findings("small", "Table 1", "made up", ["fewer rows"], [table], {"line": line_plot}, {"seed": 3}, 2.0)
+    findings = Findings("small", "Table 1", "made up", ["fewer rows"], [table], {"line": line_plot}, {"seed": 3})
+    findings.seconds, findings.cpu_seconds = 2.0, 1.5
     files = findings.save(tmp_path)
     found = Parsed(next(path for path in files if path.suffix == ".html").read_text())
-    for text in ("Table 1", "Data: made up", "fewer rows", "ours <b>", "0.3333", "–", "a note", "seed", "3", "2.0 s"):
+    for text in ("Table 1", "Data: made up", "fewer rows", "ours <b>", "0.3333", "–", "a note", "seed", "3"):
         assert text in found.texts
+    assert "2.0 s, 1.5 s of CPU time" in found.texts
     assert [tag for tag, _ in found.tags].count("svg") == 1
 
 

@@ -45,7 +45,8 @@ class CrossValidation:
             if len(shared) > int(shared.max()) + 1:
                 self.groups = shared[self.origins]
                 count, what = int(shared.max()) + 1, self.kind.group
-                self.progress.say(f"examples of one {what} stay in one fold: {len(shared)} in {count} {what}s")
+                plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+                self.progress.say(f"examples of one {what} stay in one fold: {len(shared)} in {count} {plural}")
 
     def _read_groups(self, name: str) -> Any:
         from latentstruct.io.text import decode_line, numbered_lines, source_name

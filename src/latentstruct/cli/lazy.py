@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from latentstruct.features import images as patches
     from latentstruct.features import mentions, windows
     from latentstruct.features import pairs as item_pairs
+    from latentstruct.features import similar_sequences as similar
     from latentstruct.io import conllu
     from latentstruct.persistence import models
     from latentstruct.tasks.motif import sites as motif_sites
@@ -24,6 +25,7 @@ else:
     box_features, patches, mentions, windows, item_pairs = (
         LazyModule(f"latentstruct.features.{name}") for name in ("boxes", "images", "mentions", "windows", "pairs")
     )
+    similar = LazyModule("latentstruct.features.similar_sequences")
     conllu = LazyModule("latentstruct.io.conllu")
     ratios = LazyModule("latentstruct.core.ratios")
     models, motif_sites = LazyModule("latentstruct.persistence.models"), LazyModule("latentstruct.tasks.motif.sites")

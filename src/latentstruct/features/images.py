@@ -21,14 +21,7 @@ from latentstruct.progress.heartbeat import each
 
 Matrix = NDArray[np.float64]
 
-__all__ = [
-    "PatchFeatures",
-    "PatchGrid",
-    "patch_labels",
-    "patch_shape",
-    "single_patch_weights",
-    "spread_patches",
-]
+__all__ = ["PatchFeatures", "PatchGrid", "patch_labels", "patch_shape", "single_patch_weights", "spread_patches"]
 
 CELLS, ORIENTATIONS = 4, 8
 N_TEXTURE = CELLS * CELLS * ORIENTATIONS

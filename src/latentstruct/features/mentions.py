@@ -436,12 +436,10 @@ _TEMPLATES = (
     _Template(_names("pronouns", _CLASSES, _CLASSES, _PLACES), _pronoun_pair),
     _Template(["same pronoun"], lambda p: _flag(p.same_text & (p.group == 3))),
     _Template(
-        _names("pronoun after", _CLASSES, _GENDERS, _NUMBERS, ("name", "noun", "quoted")),
-        lambda p: _one_pronoun(p, 1),
+        _names("pronoun after", _CLASSES, _GENDERS, _NUMBERS, ("name", "noun", "quoted")), lambda p: _one_pronoun(p, 1)
     ),
     _Template(
-        _names("pronoun before", _CLASSES, _GENDERS, _NUMBERS, ("name", "noun", "quoted")),
-        lambda p: _one_pronoun(p, 0),
+        _names("pronoun before", _CLASSES, _GENDERS, _NUMBERS, ("name", "noun", "quoted")), lambda p: _one_pronoun(p, 0)
     ),
     _Template(_names("agreement", _GROUPS, ("same", "different", "unknown"), ("same", "different")), _agreement),
     _Template(_names("article", _ARTICLES, ("other head", "same head")), _article_match),

@@ -22,11 +22,7 @@ RELATIONS = (*WIDE, *NARROW)
 
 
 def pair_features(
-    items: Any,
-    relations: Sequence[str] = ("difference", "cosine"),
-    *,
-    bias: bool = True,
-    most_bytes: float = 1e9,
+    items: Any, relations: Sequence[str] = ("difference", "cosine"), *, bias: bool = True, most_bytes: float = 1e9
 ) -> "NDArray[np.float64] | sparse.csr_array":
     """Return features of all pairs of items of a group, as inputs of `CorrelationClustering` and `Coreference`.
 

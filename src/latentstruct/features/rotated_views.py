@@ -98,11 +98,7 @@ class RotatedViews(Transformer):
     """
 
     def __init__(
-        self,
-        angles: Sequence[float] = ANGLES,
-        n_components: int = 10,
-        scale: float = 1.0,
-        constant: float = 1.0,
+        self, angles: Sequence[float] = ANGLES, n_components: int = 10, scale: float = 1.0, constant: float = 1.0
     ) -> None:
         self.angles = angles
         self.n_components = n_components

@@ -81,11 +81,7 @@ class Conditioned:
         return rest_unary, tables[places.kept], constants
 
     def spread(
-        self,
-        beliefs: Beliefs,
-        states: ArrayLike,
-        graphs: ArrayLike | None = None,
-        constants: Vector | None = None,
+        self, beliefs: Beliefs, states: ArrayLike, graphs: ArrayLike | None = None, constants: Vector | None = None
     ) -> Beliefs:
         """Return the beliefs of the whole graphs from those of `rest`: derivatives by all potentials, all states.
 

@@ -393,23 +393,13 @@ class _Program:
 
 
 def _best_order(
-    cards: Indices,
-    hidden: NDArray[np.bool_],
-    scope_at: Indices,
-    scopes: Indices,
-    max_entries: int,
-    any_order: bool,
+    cards: Indices, hidden: NDArray[np.bool_], scope_at: Indices, scopes: Indices, max_entries: int, any_order: bool
 ) -> tuple[Indices, Indices, Indices, int, int, float, float]:
     """Return what `choose_order` does, for the order of fewest entries, or the one that got farthest."""
     best = None
     bound = np.inf
     for first in [hidden, np.zeros_like(hidden)] if any_order else [hidden]:
-        for rule in (
-            columns.BY_FILL,
-            columns.BY_SIZE,
-            columns.FORWARD,
-            columns.BACKWARD,
-        ):
+        for rule in (columns.BY_FILL, columns.BY_SIZE, columns.FORWARD, columns.BACKWARD):
             found = kernels.choose_order(cards, scope_at, scopes, first, rule, float(max_entries), bound)
             if best is None or (-found[3], found[6]) < (-best[3], best[6]):
                 best = found

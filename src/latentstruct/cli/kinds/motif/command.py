@@ -23,6 +23,7 @@ from latentstruct.cli.kinds.motif.files import (
     read_known_sites,
     site_scores,
 )
+from latentstruct.cli.lazy import similar
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
@@ -256,6 +257,7 @@ class MotifKind(KindSpec):
     """Motifs in DNA."""
 
     name = "motif"
+    group = "family"
     summary = "Find the motif that separates some DNA sequences from others."
     latent = "the site of the motif, and its strand"
     reads = (
@@ -290,7 +292,8 @@ class MotifKind(KindSpec):
     )
     headline = (("error", "error"),)
     report_facts = (("AUC", "{auc:.4f}"), ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"))
-    main = ("auc",)
+    # Not the AUC: it may be the same for all C, even where the threshold is wrong for all sequences.
+    main = ("accuracy",)
     described = (
         *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
         *(f"record.{name}" for name in ("consensus", "e_value", "background_weight")),
@@ -331,7 +334,10 @@ class MotifKind(KindSpec):
         shown = parts.judged() if isinstance(parts, MotifData) else None
         record = MotifRecord(consensus="", background_weight=weight, name=options.motif_name, **sizes)
         search = self._module("search").MotifSearch(options, parts, weight, low)
-        return Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
+        found = Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
+        if options.folds is not None or options.chooses:
+            found.groups = similar.similar_sequences(X).tolist()
+        return found
 
     def encode(self, loaded: Loaded, progress: Progress) -> Loaded:
         """Find motifs in a part of the sequences and test them on the others; training starts from the first one."""
@@ -442,11 +448,7 @@ class MotifKind(KindSpec):
         from latentstruct.tasks.motif.sites import strongest_words, weight_matrix
 
         matrix = weight_matrix(model.estimator).tolist()
-        return {
-            **super().describe(model, top),
-            "weight_matrix": matrix,
-            "words": strongest_words(model.estimator, top),
-        }
+        return {**super().describe(model, top), "weight_matrix": matrix, "words": strongest_words(model.estimator, top)}
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         facts, motifs = [], result["motifs"]
@@ -483,7 +485,8 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
     found, mistaken = (int((np.asarray(part) > 0).sum()) for part in scores)
     return {
         "n_examples": n_positive + n_negative,
-        "error": (n_positive - found + mistaken) / (n_positive + n_negative),
+        "error": (error := (n_positive - found + mistaken) / (n_positive + n_negative)),
+        "accuracy": 1.0 - error,
         "auc": roc_area(np.arange(n_positive + n_negative) < n_positive, np.concatenate(scores)),
         "p_value": (p_value := score_enrichment(*scores).p_value),
         "p_value_text": show_significance(p_value),
