@@ -19,7 +19,7 @@ from latentstruct.tasks.motif.sites import reverse_complement
 WIDTH, MUTATION = 10, 0.1
 NULL_SETS, SETS = 500, 20
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
-SIZES = ((50, 100), (150, 50), (150, 100), (150, 200), (500, 100), (500, 200))
+SIZES = ((50, 100), (150, 50), (150, 100), (150, 200), (500, 100))
 """Numbers of sequences of each class, and their lengths."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from latentstruct import datasets
+from latentstruct import CRF, Chain, FeaturePipeline, WindowFeatures, datasets
 from latentstruct.cli.registry import KINDS
 from latentstruct_papers import EXPERIMENTS
 
@@ -131,3 +131,21 @@ def test_quick_applications_run(name, monkeypatch, capsys):
     assert titles
     assert all(titles)
     assert capsys.readouterr().out
+
+
+def test_the_service_labels_texts(tmp_path, monkeypatch):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from fastapi.testclient import TestClient
+
+    X, y = [["Mara", "left", "."]] * 4, [["B-PER", "O", "O"]] * 4
+    FeaturePipeline(WindowFeatures(), CRF(Chain())).fit(X, y).save(tmp_path / "tagger")
+    monkeypatch.setenv("MODEL", str(tmp_path / "tagger"))
+    namespace = runpy.run_path(str(FOLDER / "serving" / "service.py"))
+    (found, nothing) = TestClient(namespace["app"]).post("/labels", json={"texts": ["Mara left.", ""]}).json()
+    assert [(one["text"], one["start"], one["label"]) for one in found] == [
+        ("Mara", 0, "B-PER"),
+        ("left", 5, "O"),
+        (".", 9, "O"),
+    ]
+    assert nothing == []

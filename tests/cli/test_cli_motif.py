@@ -136,6 +136,23 @@ def test_scores_of_long_sequences_are_comparable(model, tmp_path):
     assert "40 of 40 sequences are longer than those trained on (at most 40 letters)" in " ".join(warned[4000].split())
 
 
+def test_few_positive_sequences_are_shuffled_several_times(tmp_path):
+    rng = np.random.default_rng(2)
+    data = write_fasta(tmp_path / "few.fa", plant(random_sequences(20, 40, rng), rng)[0])
+    options = ("--width", 8, "--order", 1, "--restarts", 1, "-o", tmp_path / "few", "--json", "-q")
+    result = json.loads(run("train", "motif", "--positive", data, *options).stdout)
+    assert (result["n_positive"], result["n_negative"], result["n_background"]) == (20, 0, 60)
+    assert result["background_weight"] == pytest.approx(1 / 3)
+    assert result["consensus"] in (MOTIF, reverse_complement(MOTIF))
+
+
+def test_c_is_chosen_by_errors(files, tmp_path):
+    result = json.loads(train(files, tmp_path / "model", "-C", "auto", "--restarts", 1, "--folds", 3, "--json").stdout)
+    # Small values of C order all sequences correctly too, but predict that all are positive.
+    assert result["training"]["negative"] <= 0.1
+    assert result["training"]["positive"] <= 0.1
+
+
 def test_words_beside_the_motif(files, tmp_path):
     result = json.loads(train(files, tmp_path / "m", "--kmers", 3, "--gaps", 1, "--json").stdout)
     assert result["n_weights"] == 4 * 8 + 4**2 + 3 * 4**3

@@ -154,3 +154,72 @@ def test_scores_match_the_walk(pairs):
 def test_spans_partition_the_tagged_tokens(tags):
     covered = [i for _, start, stop in chunk_spans(tags) for i in range(start, stop)]
     assert covered == [i for i, tag in enumerate(tags) if tag != "O"]
+
+
+# True and predicted tags, and what seqeval 1.2.2 reports (default mode): precision, recall, F1 and number per type, ""
+# for all.
+SEQEVAL = [
+    (
+        "I-LOC O / O B-LOC B-LOC / B-LOC B-PER O B-LOC / B-LOC",
+        "I-LOC O / I-PER B-PER B-LOC / B-LOC B-PER O O / B-LOC",
+        {"LOC": [1.0, 0.666667, 0.8, 6], "PER": [0.333333, 1.0, 0.5, 1], "": [0.714286, 0.714286, 0.714286, 7]},
+    ),
+    (
+        "B-PER B-PER I-LOC B-PER / B-PER / I-LOC B-PER B-LOC I-LOC I-PER / I-LOC I-PER B-LOC I-PER I-LOC I-LOC O",
+        "B-PER I-LOC I-LOC B-PER / B-PER / I-LOC I-LOC B-LOC B-LOC I-PER / I-LOC I-PER B-LOC I-LOC I-LOC I-LOC B-PER",
+        {
+            "LOC": [0.166667, 0.166667, 0.166667, 6],
+            "PER": [0.833333, 0.625, 0.714286, 8],
+            "": [0.5, 0.428571, 0.461538, 14],
+        },
+    ),
+    (
+        "B-LOC I-LOC E-PER S-PER / S-PER / I-ORG E-PER I-LOC O E-PER O / I-PER O I-PER B-ORG",
+        "I-LOC I-LOC E-PER I-ORG / S-PER / I-ORG E-PER B-LOC I-LOC E-PER O / O O S-PER S-PER",
+        {
+            "LOC": [0.5, 0.5, 0.5, 2],
+            "ORG": [0.5, 0.5, 0.5, 2],
+            "PER": [0.833333, 0.714286, 0.769231, 7],
+            "": [0.7, 0.636364, 0.666667, 11],
+        },
+    ),
+    (
+        "O / I-PER / I-PER I-ORG / S-PER B-LOC",
+        "S-PER / I-PER / I-PER I-ORG / B-ORG B-LOC",
+        {
+            "LOC": [1.0, 1.0, 1.0, 1],
+            "ORG": [0.5, 1.0, 0.666667, 1],
+            "PER": [0.666667, 0.666667, 0.666667, 3],
+            "": [0.666667, 0.8, 0.727273, 5],
+        },
+    ),
+    (
+        "I-PER I-PER O O I-LOC I-PER / O / I-PER / I-LOC I-PER I-PER I-PER I-PER I-PER",
+        "I-PER I-LOC O O I-LOC I-PER / I-PER / I-PER / I-LOC I-PER I-PER O I-PER I-PER",
+        {"LOC": [0.666667, 1.0, 0.8, 2], "PER": [0.333333, 0.5, 0.4, 4], "": [0.444444, 0.666667, 0.533333, 6]},
+    ),
+    (
+        "I-PER I-PER I-PER O O I-LOC I-PER / I-LOC / O O O O I-PER I-PER / I-LOC",
+        "I-PER I-PER I-PER O O I-PER I-LOC / I-LOC / I-LOC O O O I-PER I-LOC / I-LOC",
+        {"LOC": [0.4, 0.666667, 0.5, 3], "PER": [0.333333, 0.333333, 0.333333, 3], "": [0.375, 0.5, 0.428571, 6]},
+    ),
+    (
+        "I-PER I-LOC S-PER I-PER O I-ORG / O E-PER B-ORG I-PER I-ORG O I-LOC / B-LOC B-PER / I-LOC E-PER",
+        "I-PER I-LOC S-PER I-PER O S-PER / O E-PER B-ORG I-PER I-ORG O I-LOC / B-LOC I-ORG / I-LOC E-PER",
+        {
+            "LOC": [1.0, 1.0, 1.0, 4],
+            "ORG": [0.666667, 0.666667, 0.666667, 3],
+            "PER": [0.857143, 0.857143, 0.857143, 7],
+            "": [0.857143, 0.857143, 0.857143, 14],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("true", "predicted", "scores"), SEQEVAL)
+def test_entities_are_scored_as_by_seqeval(true, predicted, scores):
+    found = chunk_scores(*([tags.split() for tags in text.split(" / ")] for text in (true, predicted)))
+    assert set(found.by_type) == set(scores) - {""}
+    for kind, expected in scores.items():
+        one = found.by_type[kind] if kind else found
+        assert [one.precision, one.recall, one.f1, one.n_true] == pytest.approx(expected, abs=1e-6)

@@ -292,7 +292,8 @@ class MotifKind(KindSpec):
     )
     headline = (("error", "error"),)
     report_facts = (("AUC", "{auc:.4f}"), ("sites hit", "{sites_hit:%} of {n_known_sites} sequences"))
-    main = ("auc",)
+    # Not the AUC: it may be the same for all C, even where the threshold is wrong for all sequences.
+    main = ("accuracy",)
     described = (
         *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
         *(f"record.{name}" for name in ("consensus", "e_value", "background_weight")),
@@ -484,7 +485,8 @@ def compare_scores(*scores: Any) -> dict[str, Any]:
     found, mistaken = (int((np.asarray(part) > 0).sum()) for part in scores)
     return {
         "n_examples": n_positive + n_negative,
-        "error": (n_positive - found + mistaken) / (n_positive + n_negative),
+        "error": (error := (n_positive - found + mistaken) / (n_positive + n_negative)),
+        "accuracy": 1.0 - error,
         "auc": roc_area(np.arange(n_positive + n_negative) < n_positive, np.concatenate(scores)),
         "p_value": (p_value := score_enrichment(*scores).p_value),
         "p_value_text": show_significance(p_value),
