@@ -162,6 +162,12 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     lengths, where (length − 1)·S + y belongs to a length and label y. Inference is exact in time
     O(T·(S² + S·max_length)), at one temperature for outputs and latents.
 
+    Two temperatures are not supported: the boundaries with the largest sum over the labels of their segments are
+    NP-hard to find. Let a hidden Markov model emit symbols 1 … A. With a symbol a as two segments of lengths a and
+    A + 1 − a, and labels for its states and for pairs of a state and a symbol, boundaries are outputs of the model, and
+    its most probable output of a given length is NP-hard to find (Lyngsø & Pedersen 2002). The reverse, labels of
+    tokens with the largest sum over boundaries, is not.
+
     See Also
     --------
     Chain : One label per token, without weights for lengths.
@@ -184,8 +190,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         threaded_decoding=True,
         reasons=dict.fromkeys(
             ("MarginalSSVM", "MinEntropySSVM"),
-            "boundaries between segments of unknown label are outputs of a hidden Markov model, whose most probable "
-            "sequence is NP-hard to find",
+            "the boundaries with the largest sum over the labels of their segments are NP-hard to find",
         ),
     )
     constraints: ClassVar = {"max_length": integer(1) | None}
