@@ -403,7 +403,7 @@ def run(
     differs = [
         "The paper's photographs of six mammals are not available. Mammals here are 291 photographs of one kangaroo or "
         "raccoon; msrc animals are those of MSRC version 2 with birds, cats, cows, dogs or sheep, whose boxes are the "
-        "extents of regions of that class. Where there are several, it is enough to meet one.",
+        "extents of regions of that class. If there are several, a box has to match one of them.",
         f"Candidates are at most {setting.n_boxes} boxes of several sizes and shapes (the paper: 350). The 0/1 loss "
         "asks for the one that is nearest to the true box; modlat-one-size has boxes that differ in place only.",
         *common_differences(quick),

@@ -156,7 +156,7 @@ class Comparison:
         ]
         what = "test error of self-paced learning below CCCP"
         shown = f"CCCP minus self-paced {show_mean(apart)} points over {len(apart)} problems"
-        return [Claim(what, "figures not at hand", shown, above(apart))]
+        return [Claim(what, "figures not available", shown, above(apart))]
 
     def time_table(self) -> Table:
         """Return the cost of training."""
