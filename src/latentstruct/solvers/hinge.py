@@ -44,12 +44,14 @@ class HingeSolver(BaseSolver):
     max_iter, max_seconds : number
         Limits of both together.
     patience : int, default=40
-        Iterations of block ascent before its progress is checked. After twice as many it is slow if the gap, decreasing
-        as in the last `patience` iterations, would need five times as many more. Then each further iteration solves the
-        problem over the kept planes. If these are slow by the same rule with a quarter of the patience, the bundle
-        follows; with more weights than examples after ten times as many iterations.
+        Iterations of block ascent before its progress is checked. After twice as many iterations, it counts as slow if
+        the gap, decreasing as in the last `patience` iterations, would need five times as many more. Each further
+        iteration then also solves the problem over the kept planes. If these iterations are slow by the same rule, with
+        a quarter of the patience, the bundle follows. With more weights than examples, it follows after ten times as
+        many iterations.
     hopeless : float, default=0.5
-        Relative gap after `patience` iterations above which they are slow in any case; 0 for the bundle at once.
+        Relative gap after `patience` iterations above which block ascent counts as slow in any case; with 0, the bundle
+        follows without such precise iterations.
     settle : bool, default=True
         See `BlockAscent`.
     cache_mb : float, optional
