@@ -1,7 +1,7 @@
 """Graphs too wide for a small table: how far the best assignment is from its bound, and branch and bound by toulbar2.
 
 Six families of random models. Where elimination fits into a table of 2**22 entries, log Z is known, and the bounds are
-compared with it. toulbar2 gets ten seconds per model.
+compared with it. toulbar2 has ten seconds per model.
 """
 
 from collections.abc import Callable, Iterator

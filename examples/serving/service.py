@@ -1,6 +1,6 @@
 """A web service that labels sentences: MODEL=tagger uvicorn service:app
 
-It needs the packages fastapi and uvicorn, and a model of words such as one of `latentstruct train chain`. Ask it by
+It needs the packages fastapi and uvicorn, and a model of words such as one of `latentstruct train chain`. Call it by
 curl localhost:8000/labels -H 'content-type: application/json' -d '{"texts": ["Mara left Oslo."]}'
 """
 

@@ -196,7 +196,8 @@ def run_experiment(
     data_home : path, optional
         The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
     quick : bool, default=False
-        Whether to take less data and fewer repetitions: a look within a minute or so, not the published setting.
+        Whether to take less data and fewer repetitions. A quick run takes about a minute, and is not the published
+        setting.
     say : function of str, default=print
         Called with lines of progress.
     checkpoint : path, optional

@@ -401,9 +401,9 @@ def run(
     """
     setting = QUICK if quick else FULL
     differs = [
-        "The paper's photographs of six mammals are not to be had. Mammals here are 291 photographs of one kangaroo or "
+        "The paper's photographs of six mammals are not available. Mammals here are 291 photographs of one kangaroo or "
         "raccoon; msrc animals are those of MSRC version 2 with birds, cats, cows, dogs or sheep, whose boxes are the "
-        "extents of regions of that class. Where there are several, it is enough to meet one.",
+        "extents of regions of that class. If there are several, a box has to match one of them.",
         f"Candidates are at most {setting.n_boxes} boxes of several sizes and shapes (the paper: 350). The 0/1 loss "
         "asks for the one that is nearest to the true box; modlat-one-size has boxes that differ in place only.",
         *common_differences(quick),
@@ -417,7 +417,7 @@ def common_differences(quick: bool) -> list[str]:
     """Return in what all experiments with boxes differ from the paper's."""
     differences = [
         f"Features are histograms of oriented gradients of length {LENGTH:g}, that of 25 normalized blocks: the paper "
-        "does not tell its scale, on which the meaning of C depends. It was chosen by the accuracy on training "
+        "does not state its scale, on which the meaning of C depends. It was chosen by the accuracy on training "
         "photographs of kangaroos and raccoons: at length 1 no C of the grid learns them, at length 18 nearly all are "
         "learned at C = 1.",
         "LSVM is read as the paper describes it in section 6.1: the best latents, then a convex problem whose loss is "

@@ -42,12 +42,12 @@ def run(
     """
     setting = QUICK if quick else FULL
     differs = [
-        "The paper does not tell the sizes of its boxes. They are read as follows, as its 0/1 loss could not be so low "
+        "The paper does not state the sizes of its boxes. We read them as follows, as its 0/1 loss could not be so low "
         "otherwise: each photograph has boxes of one size, that of the true box, which is known in training and test; "
         f"their places are {GRID} pixels apart, and the one nearest to the true box is the truth.",
         f"Photographs are shrunk to {SIDE} pixels, so that there are at most {MOST_BOXES} boxes as in the paper (here "
         f"{setting.n_boxes}); where there would be more, their distance grows.",
-        "The paper's photographs of six mammals are not to be had. voc mammals are five classes of PASCAL VOC 2012, 60 "
+        "The paper's photographs of six mammals are not available. voc mammals are five classes of PASCAL VOC 2012, 60 "
         "photographs each; caltech animals are six classes of Caltech 101, whose animals fill most of the photograph.",
         *common_differences(quick),
     ]

@@ -1,7 +1,8 @@
 """Planted boxes: when modeling the uncertainty of latent boxes pays (Kumar, Packer & Koller, 2012).
 
-Each example is a grid of boxes. The true box and, the less the further away, those around it show the class of the
-example in their features, upon noise. The range of this signal controls how uncertain the box is.
+Each example is a grid of boxes. The features of the true box show the class of the example, with noise added. Those of
+the boxes around it show the class less, the farther away they are. The range of this signal controls how uncertain the
+box is.
 """
 
 import warnings

@@ -1,6 +1,7 @@
 """When a margin after summing hidden nodes out beats likelihood: size of the training set, and mismatch of the model.
 
-Ping, Liu & Ihler (2014), sections 7.1: the paper finds MSSVM above HCRF throughout and asks for the reason.
+Ping, Liu & Ihler (2014), section 7.1: the paper finds MSSVM above HCRF throughout; these experiments look for the
+reason.
 """
 
 import warnings

@@ -156,7 +156,7 @@ class Comparison:
         ]
         what = "test error of self-paced learning below CCCP"
         shown = f"CCCP minus self-paced {show_mean(apart)} points over {len(apart)} problems"
-        return [Claim(what, "figures not at hand", shown, above(apart))]
+        return [Claim(what, "figures not available", shown, above(apart))]
 
     def time_table(self) -> Table:
         """Return the cost of training."""
@@ -251,7 +251,7 @@ def _mean(side: Sequence[Trained], key: str) -> float:
 def _differences(sizes: Sizes) -> list[str]:
     return [
         "The setting follows its description by Chen et al. (2012): 11 angles from −60° to 60°, 10 principal "
-        "components, weights for each digit that all angles share. The figures of Kumar et al. are not at hand, nor "
+        "components, weights for each digit that all angles share. The figures of Kumar et al. are not available, nor "
         "the values of C they took.",
         "Pixels from 0 to 1, components fitted on all rotated copies of the training images of the pair, a constant "
         "feature of 1, bilinear rotation.",

@@ -275,7 +275,7 @@ def run(
     say: Callable[[str], None] = print,
     trials: Trials | None = None,
 ) -> Findings:
-    """Climb from letters alone to windows of letters and structure.
+    """Train alignment models from letters alone to windows of letters and structure.
 
     Parameters
     ----------

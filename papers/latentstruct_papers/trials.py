@@ -103,7 +103,7 @@ class Trials:
     def _results(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], missing: Sequence[int]
     ) -> Iterator[tuple[int, Any, float]]:
-        """Yield number, result and CPU time of missing trials, whichever ends first."""
+        """Yield number, result and CPU time of missing trials in the order in which they end."""
         if self.jobs == 1:
             for k in missing:
                 result, seconds = _timed(function, arguments[k])

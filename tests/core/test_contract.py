@@ -13,6 +13,7 @@ from error_fields import raises
 from latentstruct import Chain, Multiclass, StructuralSVM, Temperature
 from latentstruct.core import protocols
 from latentstruct.core.ratios import CountedLabels
+from latentstruct.core.selected import SelectsWeights
 from latentstruct.tasks.base import BaseTask
 
 FOLDER = Path(latentstruct.__file__).parent
@@ -32,6 +33,7 @@ KINDS_OF_TASKS = (
     protocols.WeightedInputs,
     protocols.StateWeights,
     CountedLabels,
+    SelectsWeights,
 )
 OF_TASKS = declared(BaseTask, protocols.Task, *KINDS_OF_TASKS)
 OF_BATCHES = declared(

@@ -9,7 +9,17 @@ from sklearn.preprocessing import FunctionTransformer
 
 from command import run
 from error_fields import raises
-from latentstruct import CRF, Chain, DictFeatures, FeaturePipeline, SemiMarkov, StructuralSVM, WindowFeatures, load
+from latentstruct import (
+    CRF,
+    Chain,
+    DictFeatures,
+    FeaturePipeline,
+    Graph,
+    StructuralSVM,
+    WindowFeatures,
+    load,
+)
+from latentstruct.estimators.predicting import Predicting
 from latentstruct.exceptions import ConvergenceWarning, FormatError
 from latentstruct.io import read_conll, read_coreference
 from latentstruct.metrics import chunk_f1_scorer, chunk_scores
@@ -47,7 +57,7 @@ def test_methods_are_those_of_the_model_on_the_features(tagger):
 
 def test_methods_that_the_model_lacks(tagger):
     assert not hasattr(tagger, "predict_proba")
-    assert not hasattr(FeaturePipeline(WindowFeatures(), StructuralSVM(SemiMarkov())), "predict_topk")
+    assert not hasattr(FeaturePipeline(WindowFeatures(), StructuralSVM(Graph())), "predict_topk")
     unfitted = FeaturePipeline(WindowFeatures(), CRF(Chain()))
     assert not hasattr(unfitted, "classes_")
     for method in (unfitted.predict, unfitted.transform):
@@ -180,3 +190,8 @@ def test_models_of_spans_and_documents_of_the_command(tmp_path):
     run("train", "coreference", documents, "-o", tmp_path / "clusters", "--quiet")
     data = read_coreference(documents)[:2]
     assert [len(y) for y in load(tmp_path / "clusters").predict(data)] == [len(one.mentions) for one in data]
+
+
+def test_all_methods_of_estimators_are_forwarded():
+    public = {name for name in vars(Predicting) if not name.startswith("_")}
+    assert public <= vars(FeaturePipeline).keys()

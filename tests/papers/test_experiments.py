@@ -2,6 +2,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 from types import ModuleType
 
@@ -142,6 +143,13 @@ def test_experiments_are_listed(small):
     listed = json.loads(reproduce("--list", "--json").stdout)["experiments"]
     assert [one["name"] for one in listed] == list(EXPERIMENTS)
     assert listed[-1]["data"] == ["points"]
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "latentstruct_papers", "--list", "--json"], capture_output=True, text=True, timeout=600
+    )
+    assert [one["name"] for one in json.loads(done.stdout)["experiments"]] == list(EXPERIMENTS)
 
 
 def test_missing_experiments_say_how_to_get_them(monkeypatch):

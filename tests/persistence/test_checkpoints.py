@@ -87,6 +87,7 @@ MODELS = {
     "bundle": (svm(Bundle()), X, Y),
     "bundle with cached planes": (svm(Bundle(cached_planes=4)), X, Y),
     "block ascent, then bundle": (svm(HingeSolver(tol=1e-6, patience=4, hopeless=0.0)), X, Y),
+    "block ascent, then precise": (svm(HingeSolver(tol=1e-7, patience=2, hopeless=1e-6)), X, Y),
     "block ascent, bundle, block ascent": (svm(HingeSolver(tol=1e-9, patience=3, hopeless=0.0)), X, Y),
     "L-BFGS on a CRF": (CRF(Multiclass(bias=1.0), tol=1e-6), X, Y),
     "L-BFGS on a hinge": (svm(LBFGS(tol=0.02)), X, Y),

@@ -103,10 +103,10 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class InferOptions:
-    """Solve a task of the UAI competitions for a Markov or Bayesian network, in and out in their formats.
+    """Solve a task of the UAI competitions for a Markov or Bayesian network, with input and output in their formats.
 
-    Inference is exact, by elimination, where the width allows it; otherwise by belief propagation and local search.
-    Bounds of the result are then reported on standard error.
+    Inference is exact, by elimination, if the width allows it. Otherwise it uses belief propagation and local search;
+    bounds of the result are then reported on standard error.
 
     Impossible evidence has the partition function 0: PR is -inf, all marginals are written as 0.
 

@@ -114,7 +114,9 @@ class TrainOptions(RunOptions):
         metavar="FILE.html",
         shown="none",
     )
-    compact: bool = option(False, "Store only weights that are not zero, in single precision, and features with such.")
+    compact: bool = option(
+        False, "Store only weights that are not zero, in single precision, and the features they belong to."
+    )
     folds: int | None = option(
         None, "Number of folds: prints out-of-fold scores, and chooses what is auto.", min=2, shown="none; 5 for auto"
     )

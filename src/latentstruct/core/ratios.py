@@ -29,9 +29,9 @@ class CountedLabels(Protocol):
 class EntityRatio(Parametrized):
     """Expected share of tokens that are entities, for `HiddenCRF` on text where only entities are labeled.
 
-    If no token has the label "O" there is nothing to learn it from: all other labelings explain the entities too. This
-    term, added to the objective, holds the share of tokens that the model expects to be entities near a given one:
-    strength · N · max(0, abs(ρ̂(w) − ratio) − margin)², for N tokens, weighted as examples are.
+    If no token has the label "O", the model cannot learn it: labelings without O explain the entities as well. This
+    term of the objective keeps the expected share ρ̂(w) of tokens in entities near a given one. For N tokens, weighted
+    as examples are, it is strength · N · max(0, abs(ρ̂(w) − ratio) − margin)².
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class EntityRatio(Parametrized):
 
     Notes
     -----
-    Effland & Collins (2021), who penalize the deviation itself, 10 · max(0, abs(ρ̂ − ratio) − margin) per token. The
-    square is smooth, as L-BFGS needs. The objective is not convex, and has no lower bound.
+    Effland & Collins (2021) penalize the deviation itself, 10 · max(0, abs(ρ̂ − ratio) − margin) per token. The square
+    is used here because L-BFGS needs a smooth objective. The objective is not convex, and has no lower bound.
 
     Examples
     --------

@@ -135,7 +135,7 @@ def majority_vote(votes: Any, labels: Sequence[Any] | None = None) -> list[NDArr
     Returns
     -------
     list of ndarray of shape (T,)
-        The labels. Of labels with equal votes it is that with more votes in the whole data.
+        The labels. If labels of a token have equal votes, the one with more votes in the whole data is taken.
 
     See Also
     --------
@@ -225,6 +225,10 @@ class DawidSkene(Parametrized):
         votes : sequence of length n
             An array or a list of rows (T, A) per sequence: the label that each annotator gave to each token, −1 for
             none.
+
+        Returns
+        -------
+        self
         """
         check_parameters(self)
         self._fit(read_votes(votes, self.labels))
@@ -349,6 +353,10 @@ class AnnotatorCRF(HiddenCRF):
             Called after each iteration of the solver. If it returns True, training stops.
         coef_init : array of shape (d,), optional
             Initial weights.
+
+        Returns
+        -------
+        self
         """
         check_parameters(self)
         own = self.task
@@ -449,7 +457,7 @@ class AnnotatorCRF(HiddenCRF):
         return {"confusions": self.confusions_}, {"em_objectives_": self.em_objectives_}
 
     def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+        """Restore what `_saved_parts` returned; raise InputError unless it fits the weights."""
         confusions, n = np.asarray(arrays["confusions"]), len(self._labels())
         valid = confusions.dtype == np.float64 and confusions.ndim == 3 and confusions.shape[1:] == (n, n)
         if not valid or not (confusions > 0).all() or not np.allclose(confusions.sum(axis=2), 1.0):

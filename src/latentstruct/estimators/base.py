@@ -509,7 +509,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         return {}, {}
 
     def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+        """Restore what `_saved_parts` returned; raise InputError unless it fits the weights."""
 
     def save(self, path: str | Path, compact: bool = False) -> None:
         """Write the trained model to a folder of JSON and safetensors (see `latentstruct.load`).
@@ -579,8 +579,9 @@ class SparseEstimator(RegularizedEstimator):
     def drop_weights(self, X: Any, y: Any, sample_weight: Any = None, max_increase: float = 1e-3) -> Self:
         """Return a fitted copy in which the smallest weights are zero.
 
-        As many weights are dropped as raise the objective on the training data by at most a fraction. `objective_` is
-        evaluated again; `lower_bound_` stays valid, so that the gap of a certified model is again a certificate.
+        The number of dropped weights is the largest at which the objective on the training data increases by at most
+        the given fraction. `objective_` is evaluated again; `lower_bound_` stays valid, so that the gap of a certified
+        model remains a certificate.
 
         Parameters
         ----------
@@ -588,6 +589,11 @@ class SparseEstimator(RegularizedEstimator):
             What the model was trained on.
         max_increase : float, default=0.001
             Largest increase of the objective, as a fraction of it.
+
+        Returns
+        -------
+        estimator
+            The copy. This estimator is not changed.
         """
         check_weights(self)
         real(0.0, closed="left").check(max_increase, "max_increase")

@@ -30,8 +30,8 @@ class StructuredEstimator(RegularizedEstimator):
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖².
     solver : "auto", name or solver, default="auto"
-        "auto" picks by what was measured; names are block_ascent, bundle, cutting_plane, frank_wolfe, subgradient,
-        lbfgs, owlqn and proximal.
+        "auto" chooses the solver that was fastest in benchmarks; names are block_ascent, bundle, cutting_plane,
+        frank_wolfe, subgradient, lbfgs, owlqn and proximal.
     init, restarts, random_state
         Where training with latent variables begins; see `LatentSSVM`.
     tol, max_iter, max_seconds : number, optional

@@ -459,7 +459,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         return arrays, {name: getattr(self, name) for name in names}
 
     def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+        """Restore what `_saved_parts` returned; raise InputError unless it fits the weights."""
         check_parameters(self)
         self.gamma_, self.kernel_error_ = float(values["gamma_"]), float(values["kernel_error_"])
         self.sampled_, self._n_features = bool(values["sampled_"]), int(values["n_features_in_"])

@@ -136,16 +136,17 @@ class HiddenCRF(SparseEstimator, PooledLatentEstimator):
     task : Task
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
     solver : "auto", name or solver, default="auto"
-        "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" serve too.
+        "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" are alternatives.
     tol, max_iter, max_seconds : number, optional
         Override the solver's own.
     l1 : float, default=0.0
         Weight of ‖w‖₁ beside ½‖w‖² (`ElasticNet`); above 0, many weights are exactly zero.
     seen_only : bool, default=False
-        Whether only pairs of a feature and a label that occur together in the training data have weights, as well as
-        features of more than a fifth of the labels; for `Chain`. Training is then faster and takes less memory.
+        Whether only pairs of a feature and a label that occur together in the training data have weights. Features that
+        occur with more than a fifth of the labels keep weights for all labels. Only for `Chain`. Training is then
+        faster and takes less memory (``python -m benchmarks sparse_chunking``).
     entity_ratio : EntityRatio, optional
-        Expected share of entity tokens, for chains of which only entities are labeled.
+        Expected share of tokens in entities, for sequences in which only entities are labeled.
     C, init, restarts, random_state, warm_start, regularizer, verbose, n_jobs, executor, cache_mb
         See `MarginalSSVM`.
 

@@ -69,8 +69,9 @@ class CRF(SparseEstimator):
     l1 : float, default=0.0
         Weight of ‖w‖₁ beside ½‖w‖² (`ElasticNet`); above 0, many weights are exactly zero.
     seen_only : bool, default=False
-        Whether only pairs of a feature and a label that occur together in the training data have weights, as well as
-        features of more than a fifth of the labels; for `Chain`. Training is then faster and takes less memory.
+        Whether only pairs of a feature and a label that occur together in the training data have weights. Features that
+        occur with more than a fifth of the labels keep weights for all labels. Only for `Chain`. Training is then
+        faster and takes less memory (``python -m benchmarks sparse_chunking``).
     solver : "auto", name or solver, default="auto"
         See `StructuredEstimator`; "auto" is L-BFGS.
     tol, max_iter, max_seconds : number, optional

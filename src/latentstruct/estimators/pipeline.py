@@ -62,7 +62,7 @@ def _forwarded(method: Any) -> Any:
 class FeaturePipeline(Parametrized):
     """Features and an estimator that is trained on them, as one model.
 
-    It works as `sklearn.pipeline.Pipeline` with these two steps does, in addition has all methods of the estimator,
+    It works like a `sklearn.pipeline.Pipeline` of these two steps. In addition, it has all methods of the estimator,
     such as `marginals` and `predict_topk`, and can be saved. `latentstruct.load` returns a pipeline for a model that
     was saved with its features, also for one that the command trained.
 

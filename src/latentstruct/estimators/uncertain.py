@@ -58,7 +58,7 @@ class _Uncertain(LatentEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ModLat(_Uncertain):
-    """Learning with modelled latent uncertainty: one model predicts (y, h), another says what h may have been.
+    """Learning with modeled latent uncertainty: one model predicts (y, h), another says what h may have been.
 
     ½‖w‖² + (J/2)‖θ‖² + C Σ_i [ξ_i(w, θ) − β H_i(θ)], where P_θ(h | x_i, y_i) ∝ exp θ·Φ(x_i, y_i, h),
     ξ_i = max_{y,h} [s(y, h) + Δ_i(y, h; θ)] − max_h s(y_i, h) with the expected loss Δ_i(y, h; θ) =
@@ -203,7 +203,7 @@ class ModLat(_Uncertain):
         return {"theta": self.theta_}, {"own_latent_features": len(self.theta_) != len(self.coef_)}
 
     def _restore_parts(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Take over what `_saved_parts` returned; raise InputError unless it fits the weights."""
+        """Restore what `_saved_parts` returned; raise InputError unless it fits the weights."""
         theta = np.asarray(arrays["theta"])
         fits = theta.ndim == 1 and (values["own_latent_features"] is True or len(theta) == len(self.coef_))
         if not fits or theta.dtype != np.float64 or not np.isfinite(theta).all():

@@ -285,16 +285,22 @@ class WindowFeatures(NamedFeatures):
 
     def _template(self, columns: list[list[str]]) -> tuple[NDArray[np.int64], list[str], int, list[str]]:
         """Return the groups of adjacent offsets, how their features are named, and affixes and shapes of words."""
-        window = int(self.window)
-        groups: list[tuple[int, int, int]] = []
-        for k in range(len(columns)):
-            groups += [(k, offset, 1) for offset in range(-window, window + 1)]
-            reach = min(window, 1 if k == 0 else 2)
-            for size in () if not self.bigrams else (2,) if k == 0 else (2, 3):
-                groups += [(k, start, size) for start in range(-reach, reach - size + 2)]
-        names = [f"{k}[{','.join(map(str, range(first, first + size)))}]=" for k, first, size in groups]
+        groups, names = _groups(len(columns), int(self.window), bool(self.bigrams))
         shapes = list(map(_word_shape, columns[0])) if self.shape else []
-        return np.array(groups, dtype=np.int64).reshape(-1, 3), names, int(self.affixes), shapes
+        return groups, names, int(self.affixes), shapes
+
+
+@lru_cache(maxsize=64)
+def _groups(n_columns: int, window: int, bigrams: bool) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the groups (column, first offset, number of offsets), and what the names of their features begin with."""
+    groups: list[tuple[int, int, int]] = []
+    for k in range(n_columns):
+        groups += [(k, offset, 1) for offset in range(-window, window + 1)]
+        reach = min(window, 1 if k == 0 else 2)
+        for size in () if not bigrams else (2,) if k == 0 else (2, 3):
+            groups += [(k, start, size) for start in range(-reach, reach - size + 2)]
+    names = [f"{k}[{','.join(map(str, range(first, first + size)))}]=" for k, first, size in groups]
+    return np.array(groups, dtype=np.int64).reshape(-1, 3), names
 
 
 def _flatten(sentences: Sentences, n_columns: int | None) -> tuple[list[list[str]], NDArray[np.int64]]:

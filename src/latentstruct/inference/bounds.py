@@ -117,6 +117,11 @@ class BoundedInference:
             ε.
         starts : iterable of array-like
             Assignments from which lower bounds start, beside those that the upper bound suggests.
+
+        Returns
+        -------
+        Bounds
+            Lower and upper bound, and an assignment.
         """
         real(0.0, closed="left").check(temperature, "temperature")
         unary, tables = self._layout.check_unary(unary), self._layout.check_tables(tables)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from latentstruct._native.derivations import best_derivations, sample_derivations
 from latentstruct._native.forests import best_by_loss, trace_losses
 from latentstruct.core.levels import LossLevels, loss_steps
 from latentstruct.core.types import Indices, Vector, joined_offsets, members, offsets_from_lengths, positions, sums_by
@@ -40,6 +42,18 @@ class Forests(NamedTuple):
     def edges_at(self) -> Indices:
         """Start of the edges of each forest, shape (n + 1,)."""
         return self.edge_at[self.items_at]
+
+    def best(self, scores: Vector, k: int) -> tuple[Vector, NDArray[np.uint8]]:
+        """Return the scores (k, n) of the k best outputs, −inf where there are fewer, and their edges (k, E)."""
+        values, used = np.empty((k, len(self.items_at) - 1)), np.empty((k, len(self.losses)), dtype=np.uint8)
+        best_derivations(self, scores, values, used)
+        return values, used
+
+    def sample(self, scores: Vector, temperature: float, n: int, seed: int) -> NDArray[np.uint8]:
+        """Return the edges (n, E) of outputs drawn independently with probabilities ∝ exp(score / temperature)."""
+        used = np.empty((n, len(self.losses)), dtype=np.uint8)
+        sample_derivations(self, scores, temperature, seed, used)
+        return used
 
     def levels(
         self, rows: Indices, scores: Vector, n_levels: Indices, unit: float, slopes: Callable[[Vector], Slopes]

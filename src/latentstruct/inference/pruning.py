@@ -9,7 +9,7 @@ from latentstruct.inference.structure import Beliefs, FactorGraphs, table_states
 
 
 class Pruned:
-    """One graph without the states whose every assignment has score −inf, as far as single factors show it.
+    """One graph without impossible states, whose assignments all have score −inf, as far as single factors show it.
 
     A state is impossible if its unary potential is −inf, or if a factor is −inf at all entries with this state whose
     other states are possible.
@@ -24,9 +24,14 @@ class Pruned:
     Attributes
     ----------
     rest : FactorGraphs
-        The graph with the other states only, or all if a variable has none; it has the same variables and factors.
+        The graph with the possible states only, and the same variables and factors. If a variable has no possible
+        state, all states are kept.
     unary, tables : ndarray
         Its potentials.
+
+    See Also
+    --------
+    BoundedInference : Bounds for graphs that are still too wide for elimination.
     """
 
     def __init__(self, structure: FactorGraphs, unary: Vector, tables: Vector) -> None:

@@ -30,11 +30,16 @@ def maximize(structure: FactorGraphs, unary: ArrayLike, tables: ArrayLike, max_s
     unary, tables : array-like
         Its potentials; finite or −inf.
     max_seconds : float, optional
-        CPU time after which the best assignment so far is returned, in whole seconds, rounded up; by default none.
+        CPU time in seconds, rounded up, after which the best assignment so far is returned; by default none.
+
+    Returns
+    -------
+    Bounds
+        `states` is the best assignment found, `lower` its score, and `upper` a bound of all scores.
 
     Notes
     -----
-    The solver rounds potentials to 6 decimals. The upper bound includes the largest error of that.
+    The solver rounds potentials to 6 decimals. The upper bound includes the largest possible error of this rounding.
     """
     try:
         import pytoulbar2

@@ -56,6 +56,11 @@ class SpacyTagger:
         A model of words, as `latentstruct.load` returns it.
     attribute : {"ents", "tag", "pos"}, default="ents"
         What to set: entities from BIO tags, or ``tag_`` or ``pos_`` of the tokens.
+
+    See Also
+    --------
+    register : Makes it available to ``nlp.add_pipe``.
+    tagged_docs : Documents as training data.
     """
 
     def __init__(self, model: Any, attribute: Attribute = "ents") -> None:

@@ -157,7 +157,7 @@ def parse_conll(
     n_tokens = n_documents = 0
     width, by_tab = (0, False) if form is None else form
     values = [[] for _ in range(width)]
-    source = Source(lines, name)
+    source, comment = Source(lines, name), False
     for raw in source:
         if ends_sentence(raw):
             if n_tokens > offsets[-1]:
@@ -167,10 +167,13 @@ def parse_conll(
             continue
         if not width:
             width, by_tab = form_of(raw, blank)
+            comment = raw.startswith(b"#")
             values = [[] for _ in range(width)]
         fields = _fields(raw, by_tab)
         if len(fields) != width:
-            hint = "If this is CoNLL-U, its name must end in .conllu." if raw.startswith(b"#") else None
+            hint = None
+            if comment or raw.startswith(b"#"):
+                hint = "Comments are not supported. If this is CoNLL-U, train on a file whose name ends in .conllu."
             expected = f"{width} columns separated by {'tabs' if by_tab else 'whitespace'} as in the first line"
             source.fail(Description(f"{len(fields)} columns"), expected, hint)
         if b"" in fields:

@@ -49,6 +49,10 @@ class Ascent(DualPoint):
     """Iterations before the first extrapolation."""
     last: bool = False
     """Whether it continues to the end, even if it is slow."""
+    precise: bool = False
+    """Whether each iteration solves the problem over the kept planes."""
+    began: int = 0
+    """Iterations before it became precise."""
 
     def sweep(self, rows: Indices, steps: int) -> tuple[Vector, float]:
         """Improve the listed examples one by one; return their gaps before, and the gain of the dual value.
@@ -139,6 +143,7 @@ class BlockAscent(BaseSolver):
         w: Vector,
         state: Any,
         gives_up: Callable[[Ascent], bool] | None = None,
+        precise: bool = False,
     ) -> None:
         point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
@@ -146,6 +151,7 @@ class BlockAscent(BaseSolver):
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
             point.warm, point.last = state is None and bool(w.any()), gives_up is None
+            point.precise = precise
             if state is not None and not self.settle:
                 # The planes and nearly optimal dual variables are known: only the slow last part remains.
                 point.patience = 0
@@ -165,13 +171,15 @@ class BlockAscent(BaseSolver):
         while not monitor.reason and (point.last or gives_up is None or not gives_up(point)):
             point.store.tick()
             iterations, share = len(monitor.history) + 1, AVERAGE
+            if point.precise or point.warm:
+                self._settle(point)
+            else:
+                self._sweep(point)
             if point.warm:
                 # The objective is low at the best weights, but the planes that are active near them are missing.
-                self._settle(point)
                 assert monitor.best is not None
                 point.average = monitor.best
             else:
-                self._sweep(point)
                 share = max(AVERAGE, 2.0 / (iterations + 1))
             point.average = (1.0 - share) * point.average
             add_scaled(point.w, share, point.average)

@@ -1,4 +1,4 @@
-"""Block ascent that switches to the bundle if blocks make little progress, and back if the bundle makes less."""
+"""Block ascent that solves more precisely, and then switches to the bundle, if blocks make little progress."""
 
 import math
 from bisect import bisect_left
@@ -29,12 +29,13 @@ LAG = 0.25
 class HingeSolver(BaseSolver):
     """Default solver for the hinge: `BlockAscent`, followed by `Bundle` if that makes little progress.
 
-    Block ascent is fastest if examples share few features. With strongly correlated examples of large scale (features
-    in the thousands, a very large C) or few weights that all examples share (alignments) each example's step undoes
-    those of the others; a bundle, which moves all at once and adapts its proximal term, then needs far fewer oracle
-    calls. It continues from the weights, the dual point and the planes of block ascent, so that neither objective nor
-    bound gets worse. Block ascent continues to the end if the bundle stalls or gains far less per oracle call than
-    blocks did before, or if 200 dense planes take more than 1 GB.
+    Block ascent is fastest if examples share few features. For large C its iterations have to solve the problem
+    over the kept planes more precisely, which then takes far fewer oracle calls. With strongly correlated examples
+    of large scale (features in the thousands, a very large C) or few weights that all examples share (alignments)
+    each example's step undoes those of the others; a bundle, which moves all at once and adapts its proximal term,
+    then needs far fewer oracle calls. It continues from the weights, the dual point and the planes of block ascent,
+    so that neither objective nor bound gets worse. Block ascent continues to the end if the bundle stalls or gains
+    far less per oracle call than blocks did before, or if 200 dense planes take more than 1 GB.
 
     Parameters
     ----------
@@ -43,11 +44,14 @@ class HingeSolver(BaseSolver):
     max_iter, max_seconds : number
         Limits of both together.
     patience : int, default=40
-        Iterations of block ascent before its progress is checked, ten times as many with more weights than examples.
-        After twice as many it is also stopped if the gap, decreasing as in the last `patience` iterations, would need
-        five times as many more.
+        Iterations of block ascent before its progress is checked. After twice as many iterations, it counts as slow if
+        the gap, decreasing as in the last `patience` iterations, would need five times as many more. Each further
+        iteration then also solves the problem over the kept planes. If these iterations are slow by the same rule, with
+        a quarter of the patience, the bundle follows. With more weights than examples, it follows after ten times as
+        many iterations.
     hopeless : float, default=0.5
-        Relative gap after `patience` iterations above which examples are assumed to undo each other's steps.
+        Relative gap after `patience` iterations above which block ascent counts as slow in any case; with 0, the bundle
+        follows without such precise iterations.
     settle : bool, default=True
         See `BlockAscent`.
     cache_mb : float, optional
@@ -71,35 +75,46 @@ class HingeSolver(BaseSolver):
         bundle = Bundle(self.tol, cached_planes=CACHED_PLANES, adaptive=True, cache_mb=self.cache_mb)
         blocks = BlockAscent(self.tol, settle=self.settle, cache_mb=bundle._shares(objective).store_mb)
         n, d = objective.n_examples, objective.n_features
-        patience = self.patience * (1 if d <= n else MORE_PATIENCE)
+        more = 1 if d <= n else MORE_PATIENCE
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
-            fits = affordable_planes(d) == MOST_PLANES
-            blocks._run(objective, monitor, w, state, partial(self._crawls, patience) if fits else None)
+            leaves = partial(self._leaves, more if affordable_planes(d) == MOST_PLANES else 0)
+            blocks._run(objective, monitor, w, state, leaves)
             if monitor.reason:
                 return
             assert monitor.best is not None
             monitor.solver, w, state = None, monitor.best, bundle.inheriting(objective, monitor.state)
-            state.pace = _pace(monitor.history, patience)
-        bundle._run(objective, monitor, w, state, partial(_falls_behind, patience * n))
+            state.pace = _pace(monitor.history, more * self.patience)
+        bundle._run(objective, monitor, w, state, partial(_falls_behind, more * self.patience * n))
         if monitor.reason in ("", "stalled"):
             assert monitor.best is not None
             monitor.solver, monitor.reason, monitor.found = None, "", ""
-            blocks._run(objective, monitor, monitor.best, monitor.state.remembered)
+            blocks._run(objective, monitor, monitor.best, monitor.state.remembered, None, precise=True)
 
-    def _crawls(self, patience: int, point: Ascent) -> bool:
-        """Return whether to stop block ascent: still far from the goal, or too slow to reach it."""
-        history = point.monitor.history
-        if point.warm:
-            patience = max(1, patience // LESS)
-        if len(history) < patience:
+    def _leaves(self, more: int, point: Ascent) -> bool:
+        """Return whether to stop block ascent, which becomes precise first if it is slow.
+
+        `more` is the factor of the patience before the bundle; 0 to continue to the end.
+        """
+        history, precise = point.monitor.history[point.began :], point.precise or point.warm
+        patience = max(1, self.patience // LESS) if precise else self.patience
+        slow = self._crawls(patience, history) or self._is_far(patience, history)
+        if slow and not (precise or (more and self.hopeless == 0.0)):
+            point.precise, point.began = True, len(point.monitor.history)
             return False
-        gap, size = history[-1].gap, abs(history[-1].objective)
-        if gap > self.hopeless * size:
-            return True
-        goal = self.tol * size
-        if len(history) < 2 * patience or not gap > goal > 0:
+        if not (slow and more):
             return False
-        return math.log(gap / goal) > MOST_SPELLS * patience * _pace(history, patience)
+        return self._crawls(more * patience, history) or self._is_far(more * patience, history)
+
+    def _is_far(self, patience: int, history: list[Iteration]) -> bool:
+        """Return whether the gap is still large."""
+        return len(history) >= patience and history[-1].gap > self.hopeless * abs(history[-1].objective)
+
+    def _crawls(self, patience: int, history: list[Iteration]) -> bool:
+        """Return whether the gap decreases so slowly that the goal is far."""
+        if len(history) < 2 * patience:
+            return False
+        gap, goal = history[-1].gap, self.tol * abs(history[-1].objective)
+        return gap > goal > 0 and math.log(gap / goal) > MOST_SPELLS * patience * _pace(history, patience)
 
 
 def _pace(history: list[Iteration], span: int) -> float:

@@ -95,15 +95,30 @@ class OWLQN(BaseSolver):
     Parameters
     ----------
     tol : float, default=0.01
-        Relative gap (P − D)/P to certify if the objective is convex and l2 > 0. The bound is far below the minimum
-        until late: on CoNLL-2000 the objective is much closer to it than the gap. Otherwise the solver stops when the
+        Relative gap (P − D)/P to certify if the objective is convex and l2 > 0. The bound D improves late: the
+        objective may be much closer to the minimum than the gap states. If there is no bound, the solver stops when the
         relative decrease in ten iterations is less than 0.001·tol.
     max_iter, max_seconds : number
-        Limits.
+        Maximum number of iterations, and of seconds of elapsed time.
     memory : int, default=6
         Pairs of vectors kept.
     restarts : int, default=1
         Number of starts if latent variables make the objective nonconvex.
+
+    See Also
+    --------
+    LBFGS : For smooth regularizers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from latentstruct import CRF, OWLQN, Chain
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [rng.integers(0, 2, 10) for _ in range(20)]
+    >>> X = [np.column_stack([y, rng.normal(size=(10, 4))]) for y in Y]  # one of five features shows the label
+    >>> model = CRF(Chain(), l1=5.0, solver=OWLQN(tol=0.001)).fit(X, Y)
+    >>> bool(np.count_nonzero(model.coef_) < len(model.coef_))
+    True
     """
 
     has_restarts = True

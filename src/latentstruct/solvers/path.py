@@ -121,7 +121,7 @@ def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPo
     while high > point.C:
         if not ahead:
             C = min(high, point.C * ratio**2)
-            restore([(point, 1.0)], [point])
+            restore(_shares(previous, point, C), [point])
             ahead.append(solve(C, _extrapolated(previous, point, C)))
         following = ahead[-1]
         segment = Segment(point, following)
@@ -138,6 +138,14 @@ def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPo
         ratio = min(step ** min(1.5, math.sqrt(PLANNED / grown)), LARGEST_RATIO)
         previous, point = point, ahead.pop()
         yield point
+
+
+def _shares(previous: PathPoint | None, point: PathPoint, C: float) -> list[tuple[PathPoint, float]]:
+    """Return factors of dual variables whose sum, times C, is on the line through those of the last two minimizers."""
+    if previous is None:
+        return [(point, 1.0)]
+    step = (C - point.C) / (point.C - previous.C)
+    return [(point, (1.0 + step) * point.C / C), (previous, -step * previous.C / C)]
 
 
 def restore(parts: Sequence[tuple[PathPoint, float]], kept: Sequence[PathPoint]) -> None:

@@ -41,10 +41,12 @@ def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
         check_sparse(X, name)
         if X.dtype.kind == "c":
             raise InputError(name, Description("complex numbers"), "real numbers")
-        matrix = sparse.csr_array(X, dtype=np.float64)
-        # Views of the caller's arrays may have strides, which not all routines take.
-        for part in ("data", "indices", "indptr"):
-            setattr(matrix, part, np.ascontiguousarray(getattr(matrix, part)))
+        matrix = X
+        if type(X) is not sparse.csr_array or X.dtype != np.float64 or not _is_contiguous(X):
+            matrix = sparse.csr_array(X, dtype=np.float64)
+            # Views of the caller's arrays may have strides, which not all routines take.
+            for part in ("data", "indices", "indptr"):
+                setattr(matrix, part, np.ascontiguousarray(getattr(matrix, part)))
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -63,6 +65,10 @@ def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InputError(name, Description(f"{values[row, column]} at row {row}, column {column}"), "finite")
     return matrix
+
+
+def _is_contiguous(matrix: "sparse.csr_array") -> bool:
+    return all(part.flags.c_contiguous for part in (matrix.data, matrix.indices, matrix.indptr))
 
 
 def require_width(matrix: Any, n_features: int, name: str) -> None:

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.derivations import best_derivations, covariances, pool_derivations, sample_derivations
+from latentstruct._native.derivations import covariances, pool_derivations
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, sums_by
 from latentstruct.exceptions import InputError
@@ -84,15 +84,11 @@ class ForestStructure:
 
     def best(self, scores: Vector, k: int) -> tuple[Vector, NDArray[np.uint8]]:
         """Return the scores (k, n) of the k best outputs, −inf where there are fewer, and their edges (k, E)."""
-        values, used = np.empty((k, self.n_examples)), np.empty((k, self.n_edges), dtype=np.uint8)
-        best_derivations(self.forests, self._scores(scores, 0.0, False), values, used)
-        return values, used
+        return self.forests.best(self._scores(scores, 0.0, False), k)
 
     def sample(self, scores: Vector, n: int, seed: int) -> NDArray[np.uint8]:
         """Return the edges (n, E) of independent outputs."""
-        used = np.empty((n, self.n_edges), dtype=np.uint8)
-        sample_derivations(self.forests, self._scores(scores, 0.0, False), 1.0, seed, used)
-        return used
+        return self.forests.sample(self._scores(scores, 0.0, False), 1.0, n, seed)
 
     def _single(self, temperature: Temperature) -> float:
         if temperature.output != temperature.latent:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import alignment as kernels
-from latentstruct.core.pooling import pool_known
+from latentstruct.core.pooling import check_query, latent_planes, pool_known
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
 from latentstruct.core.validation import Constraint, boolean, check_parameters, finite_of, integer, options, real
@@ -28,7 +28,8 @@ from latentstruct.tasks.alignment.features import (
     sizes_of,
     with_derived,
 )
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
+from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.row_parts import require_latents
 
 MOST_CELLS = 10**9
 """Largest product of the lengths of a pair, which is the number of bytes needed to trace the best path back."""
@@ -258,18 +259,12 @@ class Alignment(BaseTask):
             most += float((np.abs(scoring.dense) * left * right).sum())
         return scoring._replace(linear=most <= LINEAR_DOMAIN_SPREAD)
 
-    def _effective(self, temperature: Temperature) -> float:
-        """Return the one temperature that all paths are pooled at."""
-        if self.latent and temperature.output != temperature.latent:
-            raise InputError("temperature", tuple(temperature), "the same for outputs and latents")
-        return temperature.output
-
     def pool_batch(self, batch: AlignmentBatch, query: Query) -> Pooled:
         """Pool the alignments of the pairs of a query."""
         chosen = query.examples(batch)
         if query.mode == "clamped" and not self.latent:
             return pool_known(batch, query, lambda _: self._path_slopes(batch, chosen, *batch.references(chosen)))
-        temperature = self._effective(query.temperature)
+        temperature = query.temperature.output
         if temperature > 0:
             return self._sum(batch, query, temperature)
         gains, hits = batch.gains(query), np.empty(len(chosen))
@@ -340,8 +335,7 @@ class Alignment(BaseTask):
 
     def completion_planes(self, batch: AlignmentBatch, latents: Sequence[Any]) -> Planes:
         """Return the features of whole alignments, which must contain the certain matches, as planes."""
-        require_labels(batch, "clamped")
-        require_one_latent_each(batch, latents)
+        require_latents(batch, latents)
         found, every = check_each(latents, "latents[{}]", batch.sizes), np.arange(batch.n_examples)
         assert batch.truth is not None
         for k, (h, y) in enumerate(zip(found, split(batch.truth, batch.pointers), strict=True)):
@@ -350,7 +344,7 @@ class Alignment(BaseTask):
                 got = Description(f"an alignment without {min(missing)}")
                 raise InputError(f"latents[{k}]", got, f"an alignment with all matches of `Y[{k}]`")
         slopes = self._path_slopes(batch, every, np.concatenate(found), offsets_from_lengths(map(len, found)))
-        return Planes(*slopes, np.zeros(len(found)), np.zeros(len(found)), self.n_features)
+        return latent_planes(self, slopes)
 
     def random_latents(self, batch: AlignmentBatch, rng: np.random.Generator) -> list[Matches]:
         """Return alignments that contain the certain matches, best by substitution scores drawn at random."""
@@ -360,10 +354,10 @@ class Alignment(BaseTask):
         self, batch: AlignmentBatch, w: Vector, temperature: Temperature
     ) -> tuple[Pairs, Scoring, Indices]:
         """Return what the kernels need for the probabilities of matches of all pairs."""
-        effective = self._effective(temperature)
-        if effective <= 0:
-            raise InputError("temperature", effective, "above 0 for marginals")
-        return batch.pairs, self._sum_scoring(batch, w, effective), np.arange(batch.n_examples)
+        check_query(self, batch, "free", temperature)
+        if temperature.output <= 0:
+            raise InputError("temperature", temperature.output, "above 0 for marginals")
+        return batch.pairs, self._sum_scoring(batch, w, temperature.output), np.arange(batch.n_examples)
 
     def marginals(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the probability of each match, a list of arrays (length of a, length of b)."""

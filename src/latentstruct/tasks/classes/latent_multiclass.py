@@ -12,7 +12,7 @@ from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sklearn
 from latentstruct.core.levels import highest
-from latentstruct.core.pooling import PooledParts, pool_linear
+from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
 from latentstruct.core.validation import array_of, check_parameters, integer, options
@@ -359,9 +359,8 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
 
     def completion_planes(self, batch: StateBatch, latents: Sequence[Any]) -> Planes:
         """Return the planes φ(x_i, y_i, h_i)·w of given states."""
-        chosen, nothing = Chosen(batch.classes(), self._checked_states(batch, latents)), np.zeros(batch.n_examples)
-        slopes = self._parts(batch).slopes(chosen, Query(nothing, "clamped"))
-        return Planes(*slopes, nothing, nothing.copy(), self.n_features)
+        chosen = Chosen(batch.classes(), self._checked_states(batch, latents))
+        return latent_planes(self, self._parts(batch).slopes(chosen, Query(np.zeros(self.n_features), "clamped")))
 
     def _checked_states(self, batch: StateBatch, latents: Sequence[Any]) -> Indices:
         """Return checked states of the true classes, or raise InputError."""

@@ -88,6 +88,18 @@ class BestScores(NamedTuple):
     """Distribution of the best of n windows without a motif: P(at most s) = exp(−n exp(offset − decay · s)).
 
     It is the extreme value distribution of the scores of alignments (Karlin and Altschul 1990).
+
+    See Also
+    --------
+    score_enrichment : Tests whether positive sequences score higher than negative ones.
+
+    Examples
+    --------
+    >>> from latentstruct.tasks.motif.significance import BestScores
+    >>> best = BestScores.fit([1.2, 2.0, 1.5, 2.9], [50, 50, 80, 80])
+    >>> p_short, p_long = best.p_values([3.0, 3.0], [50, 500])  # the best of more windows scores higher by chance
+    >>> bool(p_short < p_long)
+    True
     """
 
     decay: float
@@ -101,6 +113,11 @@ class BestScores(NamedTuple):
         ----------
         scores, n_windows : array of shape (n,)
             The best score of each sequence, and its number of windows. The scores must not all be equal.
+
+        Returns
+        -------
+        BestScores
+            The fitted distribution.
         """
         scores, logs = np.asarray(scores, dtype=np.float64), np.log(n_windows)
         center = float(scores.mean())

@@ -169,7 +169,7 @@ def consensus(matrix: Any) -> str:
 
 
 def strongest_words(model: Any, top: int = 10) -> list[tuple[str, float]]:
-    """Return the words beside the motif whose weights are largest, and these; a dot is a letter that is not read."""
+    """Return words beside the motif with the largest weights, and these weights; a dot is a letter that is not read."""
     task = _motif_task(model)
     weights = model.coef_[task.first_word_ :]
     chosen = np.argsort(-np.abs(weights), kind="stable")[:top]

@@ -12,6 +12,7 @@ from latentstruct._native import motif as kernels
 from latentstruct._native.rows import rows_dot
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
+from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.core.validation import check_length, check_parameters, integer
@@ -439,8 +440,7 @@ class Motif(BaseTask[MotifBatch]):
                 raise InputError(f"latents[{i}]", latent, "None for a negative sequence")
         factors = positive.astype(np.float64)
         slopes = self._window_slopes(batch, starts, strands, factors)
-        slopes = self._with_words(slopes, np.arange(len(factors)), factors)
-        return Planes(*slopes, np.zeros(len(positive)), np.zeros(len(positive)), self.n_features)
+        return latent_planes(self, self._with_words(slopes, np.arange(len(factors)), factors))
 
     def _checked_window(self, layout: Layout, i: int, latent: Any) -> tuple[int, int]:
         """Return flat start and strand of a window."""

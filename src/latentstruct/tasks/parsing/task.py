@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from latentstruct._native import annotations
 from latentstruct._native import parsing as kernels
 from latentstruct.core.lazy import sparse
-from latentstruct.core.pooling import pool_known
+from latentstruct.core.pooling import check_query, latent_planes, pool_known
 from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters, integer, options
@@ -228,9 +228,7 @@ class Parsing(ChosenLossTask):
         return self._features_of(batch, derivations, rows), predicted, right
 
     def _pooling(self, temperature: Temperature) -> float:
-        """Return the one temperature of trees and sub-symbols, or raise."""
-        if self.latent and temperature.output != temperature.latent:
-            raise InputError("temperature", tuple(temperature), "the same for outputs and latents")
+        """Return the one temperature of trees and sub-symbols, or raise if it does not suit the loss."""
         if temperature.output > 0 and self.chosen_loss == "f1":
             raise InputError("temperature", temperature.output, "0 if `loss` is 'f1'")
         return temperature.output
@@ -373,6 +371,7 @@ class Parsing(ChosenLossTask):
         Constituents are those of `latentstruct.data.trees.constituents`; those of probability 10⁻⁶ and below are left
         out. A sentence without a derivation has none.
         """
+        check_query(self, batch, "free", temperature)
         if self._pooling(temperature) <= 0:
             raise InputError("temperature", temperature.output, "above 0 for marginals")
         data = (batch.sentences, batch.spans, self.rules_, self._scores(batch, w))
@@ -402,8 +401,7 @@ class Parsing(ChosenLossTask):
                     f"{size} integers from 0 to {self.splits - 1}, one per node of the tree in binary form",
                 )
         chosen, rows = np.concatenate(latents).astype(np.int64), np.arange(batch.n_examples)
-        features = self._known_features(batch, chosen, rows)
-        return Planes.from_matrix(features, np.zeros(len(rows)), np.zeros(len(rows)))
+        return latent_planes(self, Slopes.from_matrix(self._known_features(batch, chosen, rows)))
 
     def random_latents(self, batch: ParsingBatch, rng: np.random.Generator) -> list[NDArray[np.int64]]:
         """Return sub-symbols drawn uniformly for each node of each known tree."""

@@ -22,8 +22,8 @@ TOLERANCE, MOST_OUTPUTS = 1e-6, 200
 def sparse_marginals(model: Any, X: Any, temperature: float = 1.0) -> list[Vector]:
     """Return the mean of the variables of each example in the SparseMAP mixture of outputs.
 
-    The mixture maximizes ⟨s, y⟩ − ½ε|y|² over the convex hull of the outputs: variables whose values are clear have
-    them exactly, uncertain ones lie between.
+    The mixture maximizes ⟨s, y⟩ − ½ε|y|² over the convex hull of the outputs. The mean of a variable is exactly its
+    value if all outputs of the mixture agree, and lies between the values of the outputs otherwise.
 
     Parameters
     ----------
@@ -33,6 +33,15 @@ def sparse_marginals(model: Any, X: Any, temperature: float = 1.0) -> list[Vecto
         The examples.
     temperature : float, default=1.0
         ε > 0; larger values mix more outputs.
+
+    Returns
+    -------
+    list of ndarray of shape (n_variables,)
+        The mean value of each variable, for each example.
+
+    See Also
+    --------
+    perturbed_outputs : Outputs drawn at random.
 
     References
     ----------
@@ -67,6 +76,15 @@ def perturbed_outputs(
         ε > 0.
     random_state : int or None, default=None
         Seed; None draws other outputs each time.
+
+    Returns
+    -------
+    list of list of ndarray of shape (n_variables,)
+        The `n_samples` outputs of each example.
+
+    See Also
+    --------
+    sparse_marginals : Means of a mixture of outputs, without random numbers.
 
     References
     ----------

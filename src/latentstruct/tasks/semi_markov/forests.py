@@ -86,7 +86,8 @@ class SegmentForests:
         """Return all segmentations of sequences with these offsets."""
         return cls(offsets, [segment_edges(length, n_labels, longest) for length in np.diff(offsets).tolist()])
 
-    def _values(self, parts: SegmentScores) -> Vector:
+    def scores_of(self, parts: SegmentScores) -> Vector:
+        """Return the values of all edges by those of parts."""
         token, begin, inside = (split(part, self.offsets) for part in parts[:3])
         each = map(SegmentScores, token, begin, inside, repeat(parts.transition), repeat(parts.length))
         return np.concatenate([edges.values(own) for edges, own in zip(self.edges, each, strict=True)])
@@ -95,12 +96,16 @@ class SegmentForests:
         self, scores: SegmentScores, losses: SegmentScores, unit: float, slopes: Callable[[Vector], Slopes]
     ) -> LossLevels:
         """Return the best segmentations of each loss; losses are integers, and `unit` is what 1 stands for."""
-        forests = Forests.joined([edges.forest for edges in self.edges])
-        forests = forests._replace(losses=np.rint(self._values(losses)).astype(np.int64))
+        forests = self.joined._replace(losses=np.rint(self.scores_of(losses)).astype(np.int64))
         most = losses.token.max(axis=1, initial=0.0) + np.maximum(losses.begin, losses.inside)
         n_levels = 1 + np.diff(np.append(0.0, np.cumsum(most))[self.offsets])
         rows = np.arange(len(self.edges))
-        return forests.levels(rows, self._values(scores), np.rint(n_levels).astype(np.int64), unit, slopes)
+        return forests.levels(rows, self.scores_of(scores), np.rint(n_levels).astype(np.int64), unit, slopes)
+
+    @property
+    def joined(self) -> Forests:
+        """All forests together."""
+        return Forests.joined([edges.forest for edges in self.edges])
 
     def tokens(self, used: Vector) -> tuple[Indices, Indices]:
         """Return the label of each token and whether a segment begins there, by the edges that are used."""

@@ -50,6 +50,11 @@ class Known(NamedTuple):
                     begin[start + stop] = 1
         return cls(label, begin)
 
+    @property
+    def partial(self) -> bool:
+        """Whether something is unknown."""
+        return bool((self.label == UNKNOWN).any() or (self.begin == UNKNOWN).any())
+
 
 @dataclass
 class SegmentBatch(FlatBatch):
@@ -157,6 +162,12 @@ class SemiMarkov(BaseTask[SegmentBatch]):
     lengths, where (length − 1)·S + y belongs to a length and label y. Inference is exact in time
     O(T·(S² + S·max_length)), at one temperature for outputs and latents.
 
+    Two temperatures are not supported: the boundaries with the largest sum over the labels of their segments are
+    NP-hard to find. Let a hidden Markov model emit symbols 1 … A. With a symbol a as two segments of lengths a and
+    A + 1 − a, and labels for its states and for pairs of a state and a symbol, boundaries are outputs of the model, and
+    its most probable output of a given length is NP-hard to find (Lyngsø & Pedersen 2002). The reverse, labels of
+    tokens with the largest sum over boundaries, is not.
+
     See Also
     --------
     Chain : One label per token, without weights for lengths.
@@ -179,8 +190,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         threaded_decoding=True,
         reasons=dict.fromkeys(
             ("MarginalSSVM", "MinEntropySSVM"),
-            "boundaries between segments of unknown label are outputs of a hidden Markov model, whose most probable "
-            "sequence is NP-hard to find",
+            "the boundaries with the largest sum over the labels of their segments are NP-hard to find",
         ),
     )
     constraints: ClassVar = {"max_length": integer(1) | None}
@@ -272,9 +282,12 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         known = Known(*map(tokens.of_all, batch.truth)) if query.mode != "free" else None
         return SegmentParts(tokens, known, self.longest_, self.costs_)
 
-    def _pool(self, offsets: Indices, query: Query, scores: SegmentScores) -> PooledParts:
-        """Pool the segmentations of the sequences of a query; counts of a query with weights are summed over all."""
-        temperature = 0.0 if query.mode == "clamped" and not self.latent else query.temperature.output
+    def _pool(self, offsets: Indices, query: Query, scores: SegmentScores, known: bool = False) -> PooledParts:
+        """Pool the segmentations of the sequences of a query; counts of a query with weights are summed over all.
+
+        `known` is whether there is only one segmentation of each sequence.
+        """
+        temperature = 0.0 if known else query.temperature.output
         together, values, n = query.weights is not None, np.empty(len(offsets) - 1), len(self.labels_)
         weights, k = np.ones(len(values)) if query.weights is None else query.weights, 1 if together else len(values)
         pair, length = np.zeros((k, n, n)), np.zeros((k, self.longest_, n))
@@ -284,7 +297,9 @@ class SemiMarkov(BaseTask[SegmentBatch]):
 
     def _linear(self, batch: SegmentBatch, query: Query) -> tuple[SegmentParts, SegmentParts, Query, Any]:
         parts = self._parts(batch, query)
-        return parts, parts, query, lambda scores: self._pool(parts.tokens.offsets, query, scores)
+        truth = parts.known if query.mode == "clamped" else None
+        known = truth is not None and not (self.latent or truth.partial)
+        return parts, parts, query, lambda scores: self._pool(parts.tokens.offsets, query, scores, known)
 
     def pool_batch(self, batch: SegmentBatch, query: Query) -> Pooled:
         """Pool the segmentations of the sequences of a query."""
@@ -306,7 +321,7 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         def slopes(used: Vector) -> Slopes:
             found = replace(parts, known=Known(*forests.tokens(used)))
             clamped = replace(query, mode="clamped", weights=None)
-            counts = self._pool(offsets, clamped, found.scores(clamped)).counts
+            counts = self._pool(offsets, clamped, found.scores(clamped), known=True).counts
             return found.slopes(counts, clamped)
 
         return forests.levels(parts.scores(free), losses, unit, slopes)
@@ -323,10 +338,14 @@ class SemiMarkov(BaseTask[SegmentBatch]):
 
     def _segmentations(self, batch: SegmentBatch, counts: SegmentCounts) -> list[Segmentation]:
         """Return the segmentations of all sequences with given counts of one segmentation each."""
-        labels = self.labels_.decode(counts.token.argmax(axis=1)).tolist()
+        return self._divided(batch, counts.token.argmax(axis=1), counts.begin)
+
+    def _divided(self, batch: SegmentBatch, label: Indices, begin: Any) -> list[Segmentation]:
+        """Return the segmentations of all sequences by the labels of tokens and where segments begin."""
+        labels = self.labels_.decode(label).tolist()
         found: list[Segmentation] = []
         for start, end in pairwise(batch.offsets.tolist()):
-            begins = [*np.flatnonzero(counts.begin[start:end]).tolist(), end - start]
+            begins = [*np.flatnonzero(begin[start:end]).tolist(), end - start]
             found.append([(first, stop, labels[start + first]) for first, stop in pairwise(begins)])
         return found
 
@@ -335,6 +354,34 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         found, values = self._best(batch, w, "free")
         both = zip(found, values.tolist(), strict=True)
         return [Prediction(y, y if self.latent else None, value) for y, value in both]
+
+    def _derivations(self, batch: SegmentBatch, w: Vector) -> tuple[SegmentForests, Vector]:
+        """Return all segmentations as derivations, and the scores of their edges."""
+        query = Query(w, "free")
+        forests = SegmentForests.of(batch.offsets, len(self.labels_), self.longest_)
+        return forests, forests.scores_of(self._parts(batch, query).scores(query))
+
+    def topk(self, batch: SegmentBatch, w: Vector, k: int) -> list[list[Prediction]]:
+        """Return the k best segmentations of each sequence, the best first; fewer if there are not as many."""
+        forests, scores = self._derivations(batch, w)
+        values, used = forests.joined.best(scores, k)
+        rows = [self._divided(batch, *forests.tokens(row)) for row in used]
+        return [
+            [
+                Prediction(row[i], row[i] if self.latent else None, value)
+                for row, value in zip(rows, values[:, i].tolist(), strict=True)
+                if value > -np.inf
+            ]
+            for i in range(batch.n_examples)
+        ]
+
+    def sample(
+        self, batch: SegmentBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
+    ) -> list[list[Segmentation]]:
+        """Return segmentations of each sequence, drawn independently from P(y | x)."""
+        forests, scores = self._derivations(batch, w)
+        used = forests.joined.sample(scores, temperature.output, n_samples, int(rng.integers(2**62)))
+        return [list(one) for one in zip(*(self._divided(batch, *forests.tokens(row)) for row in used), strict=True)]
 
     def marginals(self, batch: SegmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token, a list of arrays (T, S)."""

@@ -114,7 +114,9 @@ def labeled_sentences(Y: Sequence[Sequence[Any]], progress: Progress, name: str)
     kept = [k for k, labels in enumerate(Y) if is_labeled(labels) or not labels]
     if len(kept) == len(Y):
         return None
-    progress.say(f"left out {len(Y) - len(kept)} sentences of {name} without any known label, which teach nothing")
+    progress.say(
+        f"left out {len(Y) - len(kept)} sentences of {name} without any known label, which add nothing to training"
+    )
     return kept
 
 

@@ -52,7 +52,7 @@ class ClassesOptions(ConvexOptions, LabelOptions):
     bias: float = bias_option()
     label: str | None = label_option()
     zero_based: bool = zero_based_option()
-    single_letters: bool = option(False, "Of FASTA, use single letters only, not pairs of neighbors.")
+    single_letters: bool = option(False, "For FASTA: use single letters only, not pairs of neighbors.")
 
     def __post_init__(self) -> None:
         if extension(self.data) in FASTA and self.C is None and self.model != "perceptron":

@@ -107,7 +107,7 @@ class CoreferenceKind(ClusteringKind):
         estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
         Y = [document.clusters for document in documents]
         is_open = options.penalty is None and options.model == "latent"
-        # Parts of one text, whose names are equal, share speakers and things.
+        # Parts of one text have equal names, and share speakers and entities.
         texts = [document.name or f"{k}" for k, document in enumerate(documents)]
         return LoadedDocuments(
             X, Y, estimator, sizes, record, features, shown=documents, groups=texts, open_penalty=is_open

@@ -187,7 +187,7 @@ class GraphKind(KindSpec):
         if options.auto_type:
             name = options.auto_type
             sized = {k: {**hidden, name: k} for k in (1, *COMPARED_STATES)}
-            # All nodes of one state are alike, so that they tell nothing apart.
+            # A hidden node with one state leaves nothing to sum out: this is the model without latent variables.
             plain = clone(estimator).set_params(task__hidden=sized.pop(1))
             found.settings = Settings("hidden", "task__hidden", sized, plain)
         return found
