@@ -218,6 +218,8 @@ def test_loopy_graphs_train(tmp_path):
     assert result["inference"] == estimates
     assert run("predict", out, data).stderr.strip() == estimates
     assert json.loads(run("evaluate", out, data, "--json").stdout)["accuracy"] > 0.5
+    bounded = run("train", "graph", data, *limits, "--wide", "bounds", "-o", out, "--quiet", "--json").stdout
+    assert json.loads(bounded)["inference"].startswith("maxima with upper bounds, sums by belief propagation")
 
 
 NODE = {"features": {"a": 1}, "label": "cat"}

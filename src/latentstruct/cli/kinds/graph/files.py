@@ -129,6 +129,13 @@ def compare_graphs(records: Sequence["io.GraphRecord"], predicted: Sequence[list
     }
 
 
+WIDE_METHODS = {
+    "propagation": "{sums}",
+    "bounds": "maxima with upper bounds, sums by {sums}",
+    "toulbar2": "maxima by toulbar2, sums by {sums}",
+}
+
+
 def describe_inference(estimator: Any, X: Sequence[Any]) -> str:
     """Return whether predictions for graphs are exact."""
     from latentstruct.inference.elimination import Elimination
@@ -138,4 +145,6 @@ def describe_inference(estimator: Any, X: Sequence[Any]) -> str:
     n_wide = int((~plan.feasible).sum())
     if not n_wide:
         return EXACT
-    return f"belief propagation (not exact) for {n_wide} of {len(X)} graphs, whose width is too large"
+    sums = "belief propagation (not exact)"
+    method = WIDE_METHODS[estimator.task_.wide].format(sums=sums)
+    return f"{method} for {n_wide} of {len(X)} graphs, whose width is too large"
