@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 import reference
 from error_fields import raises
@@ -411,5 +412,7 @@ def test_uncertainty_needs_programs_and_a_temperature():
     model = StructuralSVM(Program(), C=1.0).fit(X, [[1, 0, 0, 1]])
     with raises("temperature"):
         sparse_marginals(model, X, 0.0)
+    with pytest.raises(NotFittedError):
+        sparse_marginals(StructuralSVM(Program()), X)
     with raises("n_samples"):
         perturbed_outputs(model, X, 0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.protocols import Query
 from latentstruct.core.types import Vector, split
 from latentstruct.core.validation import integer, real
@@ -105,6 +106,7 @@ def perturbed_outputs(
 
 def _scored(model: Any, X: Any) -> tuple[Program, ProgramBatch, list[Vector]]:
     """Return the task, the batch and the scores of the variables of each example."""
+    check_is_fitted(model, "task_")
     task = model.task_
     if not isinstance(task, Program):
         raise InputError("model", task, "an estimator that was trained with Program")
