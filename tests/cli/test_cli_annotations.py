@@ -50,6 +50,7 @@ def test_votes_train_a_model_of_their_annotators(write, tmp_path):
         (("--annotators", "1,2", "--label-sets"), "--label-sets must be left out with --annotators"),
         (("--annotators", "1,2", "--folds", "3"), "--folds must be left out with --annotators"),
         (("--annotators", "1,2", "--columns", "3"), "--columns must be from 0 to 1"),
+        (("--annotators", "1,2", "--init", "first"), "--init must be left out with --annotators, got 'first'"),
         (("--annotators", "0,1,2,3"), "--annotators must be some columns"),
         (("--weight-column", "1"), "expected a weight of at least 0"),
         (("--labels", "O,B-PER"), "--labels must be with "),

@@ -189,7 +189,8 @@ class TrainOptions(RunOptions):
         """Raise the error of an option that has no effect here, unless it has its default."""
         default = next(one.default for one in fields(self) if one.name == name)
         if getattr(self, name) != default:
-            raise InputError(name, getattr(self, name), f"left out {unless}")
+            got = getattr(self, name)
+            raise InputError(name, str(got) if isinstance(got, Path) else got, f"left out {unless}")
 
     def build(self, estimator: str, task: Any, **parameters: Any) -> Any:
         """Return an untrained estimator with the limits of the training; what is None keeps its default."""
