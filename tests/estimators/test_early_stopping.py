@@ -316,10 +316,10 @@ def test_a_chain_by_the_command(files, tmp_path, model):
     assert "validation score" in reported.stderr
     if result["stop_reason"] == "early_stopping":
         assert len(scores) - 1 - max(k for k, score in enumerate(scores) if score > max(scores[:k], default=-1)) == 2
-    assert latentstruct.load(tmp_path / "model").stop_reason_ == result["stop_reason"]
+    assert latentstruct.load(tmp_path / "model").model_.stop_reason_ == result["stop_reason"]
     shown = run(*command, *stopping, "-o", tmp_path / "again", "-q", "--jobs", "1").stdout
     assert "best validation score" in shown
-    weights = [latentstruct.load(tmp_path / name).coef_ for name in ("model", "again")]
+    weights = [latentstruct.load(tmp_path / name).model_.coef_ for name in ("model", "again")]
     assert np.array_equal(*weights)
     plain = json.loads(run(*command, "-o", tmp_path / "plain", "-q", "--json", "--max-iter", "3").stdout)
     assert "validation_scores" not in plain
@@ -354,7 +354,7 @@ def test_an_interrupted_command_saves_the_best_weights(files, tmp_path):
     train, dev = files
     command = ["train", "chain", train, "--valid", dev, "--model", "crf", "-C", "10", "--tol", "1e-9"]
     run_interrupted(*command, "--early-stopping", "-o", tmp_path / "model", at=lambda line: line.iteration == 2)
-    assert latentstruct.load(tmp_path / "model").stop_reason_ == "interrupted"
+    assert latentstruct.load(tmp_path / "model").model_.stop_reason_ == "interrupted"
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -1,5 +1,6 @@
 """Models that cluster the mentions of a text."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel,
 from latentstruct.cli.lazy import mentions
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
-from latentstruct.exceptions import Description, FormatError
+from latentstruct.exceptions import ConvergenceWarning, Description, FormatError
 from latentstruct.io.coreference import coreference_files
 from latentstruct.progress.display import Progress, print_table, say, show_percent
 
@@ -180,7 +181,10 @@ def choose_penalty(estimator: Any, X: Sequence[Any], Y: Sequence[Any], progress:
         model, found = copied(estimator).set_params(task__penalty=penalty), [None] * len(Y)
         for fold in range(2):
             train, test = (np.flatnonzero((of_document == fold) == held_out).tolist() for held_out in (False, True))
-            model.fit(take(X, train), take(Y, train))
+            with warnings.catch_warnings():
+                # Only the scores of these models are used.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(take(X, train), take(Y, train))
             for k, clusters in zip(test, model.predict(take(X, test)), strict=True):
                 found[k] = clusters
         scores.append(metrics.cluster_scores(Y, found).conll_f1)
