@@ -71,13 +71,16 @@ def public_classes():
 
 @pytest.mark.parametrize("kind", public_classes())
 def test_every_class_with_parameters_can_be_cloned(kind):
-    needed = {
-        name: Multiclass()
-        for name, one in inspect.signature(kind).parameters.items()
-        if one.default is one.empty and name == "task"
+    values = {
+        "task": Multiclass(),
+        "width": 5,
+        "ratio": 0.2,
+        "features": latentstruct.WindowFeatures(),
+        "model": CRF(latentstruct.Chain()),
     }
-    if kind.__name__ in ("Motif", "CandidateTask", "ExampleTask", "PartsTask"):
-        needed = {"width": 5} if kind.__name__ == "Motif" else {}
+    needed = {
+        name: values[name] for name, one in inspect.signature(kind).parameters.items() if one.default is one.empty
+    }
     original = kind(**needed)
     for copied in (clone(original), parameters.clone(original), pickle.loads(pickle.dumps(original))):
         assert type(copied) is kind
