@@ -569,7 +569,9 @@ def test_interrupted_training_is_saved(tmp_path):
     assert 0 < model.lower_bound_ <= model.objective_
 
 
-@pytest.mark.parametrize("module", ["latentstruct.cli.commands", "typer", "numpy", "numpy._core.multiarray", "latentstruct.io.text"])
+@pytest.mark.parametrize(
+    "module", ["latentstruct.cli.commands", "typer", "numpy", "numpy._core.multiarray", "latentstruct.io.text"]
+)
 def test_interrupted_while_modules_are_loaded(module, tmp_path):
     """Ctrl-C at the moment a module is looked for, as an import may turn it into something else."""
     code = (
