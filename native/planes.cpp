@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 using namespace latentstruct;
@@ -267,9 +268,14 @@ Direction changes_since(const Store &store, const In<std::uint64_t, 2> &keys, co
   return found;
 }
 
-// Replace a point near the simplex, Σ_p point[p] = 1, by the nearest point of the simplex; return whether it was outside.
+// Replace a point near the simplex, Σ_p point[p] = 1, by the nearest point of the simplex; return whether it had negative
+// masses. Without them, only the rounding error of the sum is removed, which later steps would amplify.
 bool project(double *point, Index n, Doubles &sorted) {
-  if (std::all_of(point, point + n, [](double mass) { return mass >= 0.0; })) return false;
+  if (std::all_of(point, point + n, [](double mass) { return mass >= 0.0; })) {
+    const double total = std::accumulate(point, point + n, 0.0);
+    for (Index p = 0; p < n; ++p) point[p] /= total;
+    return false;
+  }
   sorted.assign(point, point + n);
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   double sum = 0.0, shift = 0.0;

@@ -324,6 +324,21 @@ def test_extrapolated_masses_stay_in_the_simplices_and_increase_the_dual(seed):
     assert moved > 0
 
 
+def test_rounding_errors_of_sums_are_not_amplified():
+    trial = Trial(seed=3, n_examples=8)
+    for _ in range(10):
+        trial.append()
+    earlier = trial.store.masses()
+    for _ in range(60):
+        trial.ascend("smo", steps=1)
+        latest = trial.store.masses()
+        trial.store.extrapolate(earlier, trial.w)
+        earlier = latest
+        masses = trial.store.masses().alpha
+        kept = np.arange(masses.shape[1]) < trial.store.slots.count[:, None]
+        np.testing.assert_allclose(np.where(kept, masses, 0.0).sum(axis=1), 1.0, rtol=0, atol=1e-13)
+
+
 def test_extrapolation_along_rounding_errors_changes_nothing():
     trial = Trial(seed=0, n_examples=5)
     for _ in range(20):
