@@ -136,22 +136,28 @@ class BlockAscent(BaseSolver):
     random_state: int = 0
     cache_mb: float | None = None
 
-    def _run(
+    def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
+        self._ascend(objective, monitor, w, state)
+
+    def _ascend(
         self,
         objective: Objective,
         monitor: Monitor,
         w: Vector,
         state: Any,
         gives_up: Callable[[Ascent], bool] | None = None,
-        precise: bool = False,
-    ) -> None:
+        last: bool = True,
+    ) -> Ascent:
+        """Run until a limit or the tolerance is reached, or until it gives up; `last` if no other solver follows."""
         point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
         monitor.closing = None
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
-            point.warm, point.last = state is None and bool(w.any()), gives_up is None
-            point.precise = precise
+            point.warm, point.last = state is None and bool(w.any()), last
+            # After another solver has stalled, only precise iterations may still gain something.
+            point.precise = last and gives_up is not None
+            point.began = len(monitor.history)
             if state is not None and not self.settle:
                 # The planes and nearly optimal dual variables are known: only the slow last part remains.
                 point.patience = 0
@@ -168,7 +174,7 @@ class BlockAscent(BaseSolver):
                     point.ascend(rows, steps=self.steps)
             if state is not None and monitor.is_small():
                 monitor.close_iteration()
-        while not monitor.reason and (point.last or gives_up is None or not gives_up(point)):
+        while not (monitor.reason or (gives_up is not None and gives_up(point))):
             point.store.tick()
             iterations, share = len(monitor.history) + 1, AVERAGE
             if point.precise or point.warm:
@@ -187,6 +193,7 @@ class BlockAscent(BaseSolver):
                 point.refresh()
             point.query(point.average)
             monitor.close_iteration()
+        return point
 
     def _sweep(self, point: Ascent) -> None:
         """Increase the dual over the kept planes while that gains more per visit than new planes did."""

@@ -76,10 +76,11 @@ class HingeSolver(BaseSolver):
         blocks = BlockAscent(self.tol, settle=self.settle, cache_mb=bundle._shares(objective).store_mb)
         n, d = objective.n_examples, objective.n_features
         more = 1 if d <= n else MORE_PATIENCE
+        leaves = partial(self._leaves, more if affordable_planes(d) == MOST_PLANES else 0)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
-            leaves = partial(self._leaves, more if affordable_planes(d) == MOST_PLANES else 0)
-            blocks._run(objective, monitor, w, state, leaves)
-            if monitor.reason:
+            point = blocks._ascend(objective, monitor, w, state, leaves, last=False)
+            if monitor.reason or point.last:
+                monitor.reason = monitor.reason or "stalled"
                 return
             assert monitor.best is not None
             monitor.solver, w, state = None, monitor.best, bundle.inheriting(objective, monitor.state)
@@ -88,13 +89,16 @@ class HingeSolver(BaseSolver):
         if monitor.reason in ("", "stalled"):
             assert monitor.best is not None
             monitor.solver, monitor.reason, monitor.found = None, "", ""
-            blocks._run(objective, monitor, monitor.best, monitor.state.remembered, None, precise=True)
+            blocks._ascend(objective, monitor, monitor.best, monitor.state.remembered, leaves)
+            monitor.reason = monitor.reason or "stalled"
 
     def _leaves(self, more: int, point: Ascent) -> bool:
         """Return whether to stop block ascent, which becomes precise first if it is slow.
 
         `more` is the factor of the patience before the bundle; 0 to continue to the end.
         """
+        if point.last:
+            return self._stands_still(point.monitor.history[point.began :])
         history, precise = point.monitor.history[point.began :], point.precise or point.warm
         patience = max(1, self.patience // LESS) if precise else self.patience
         slow = self._crawls(patience, history) or self._is_far(patience, history)
@@ -108,6 +112,13 @@ class HingeSolver(BaseSolver):
     def _is_far(self, patience: int, history: list[Iteration]) -> bool:
         """Return whether the gap is still large."""
         return len(history) >= patience and history[-1].gap > self.hopeless * abs(history[-1].objective)
+
+    def _stands_still(self, history: list[Iteration]) -> bool:
+        """Return whether, at the pace of the last iterations, the goal is out of reach within `max_iter`."""
+        if len(history) < 2 * self.patience:
+            return False
+        gap, goal = history[-1].gap, self.tol * abs(history[-1].objective)
+        return gap > goal > 0 and math.log(gap / goal) > self.max_iter * _pace(history, self.patience)
 
     def _crawls(self, patience: int, history: list[Iteration]) -> bool:
         """Return whether the gap decreases so slowly that the goal is far."""
