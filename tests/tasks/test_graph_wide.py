@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from latentstruct import Graph, LatentSSVM, StructuralSVM, grid_graph
 from latentstruct.core.protocols import HARD, Query
+from latentstruct.inference.bounds import BoundedInference, Bounds
 
 WIDE = ("bounds", "toulbar2")
 
@@ -71,3 +72,18 @@ def test_unknown_labels_are_completed(wide):
     labels = model.predict(X)
     assert all(set(y) <= {0, 1, 2} for y in labels)
     assert model.relative_gap_ >= 0.0
+
+
+def test_bounds_are_relative_to_the_value_that_is_returned(monkeypatch):
+    X, Y = make_data(2)
+    task = Graph(max_entries=9, wide="bounds")
+    task.learn(X, Y)
+    w = np.random.default_rng(0).normal(size=task.n_features)
+    batch = task.prepare(X, Y)
+    plain = task.pool_batch(batch, Query(w, "free", HARD))
+    upper = float((plain.values + plain.excess).max()) + 1.0
+    nothing = Bounds(-np.inf, upper, np.zeros(16, dtype=np.int64))
+    monkeypatch.setattr(BoundedInference, "run", lambda *_, **__: nothing)
+    found = task.pool_batch(task.prepare(X, Y), Query(w, "free", HARD))
+    np.testing.assert_allclose(found.values + found.excess, upper)
+    assert not np.any(found.exact)

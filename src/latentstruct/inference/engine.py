@@ -121,13 +121,16 @@ class Inference:
                 slice(*at[k : k + 2]) for at in (layout.unary_at, layout.tables_at, layout.variables_at)
             )
             bounds = self._maximize(selected[k], unary[in_unary], tables[in_tables], found.states[in_states])
-            found.excess[k], found.exact[k] = bounds.gap, bounds.gap <= PROVED * max(1.0, abs(bounds.lower))
             if bounds.lower > found.values[k]:
                 found.values[k], found.states[in_states] = bounds.lower, bounds.states
                 chosen = assignment_entries(self.structure.only(selected[k]), bounds.states)
                 for beliefs, entries in zip((found.unary[in_unary], found.tables[in_tables]), chosen, strict=True):
                     beliefs[:] = 0.0
                     beliefs[entries] = 1.0
+            # Belief propagation may have found the better assignment.
+            value = float(found.values[k])
+            found.excess[k] = 0.0 if bounds.upper <= value else bounds.upper - value
+            found.exact[k] = found.excess[k] <= PROVED * max(1.0, abs(value))
 
     def _maximize(self, g: int, unary: Vector, tables: Vector, start: Indices) -> Bounds:
         if self.wide == "toulbar2":
