@@ -263,6 +263,7 @@ def test_maxima_of_wide_models_are_proved(solver, tmp_path):
     if not solver:
         assert answer["exact"]
         assert "proved to be the largest" in found.stderr
+    assert ("maximized by toulbar2" in found.stderr) == bool(solver)
 
 
 def test_without_bounds_there_are_none(tmp_path):

@@ -187,7 +187,7 @@ def infer(options: InferOptions) -> None:
     answers = []
     for k, observed in enumerate(each(samples, len(samples), "samples solved"), 1):
         answers.append(solve(network, options, observed, query, limits))
-        say_remarks(answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed))
+        say_remarks(answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed), options.wide)
     if not options.json or options.output != STANDARD_STREAM:
         io.write_uai_solutions(options.output, io.UaiSolutions(options.task, [answer.solution for answer in answers]))
         sys.stdout.flush()
@@ -292,11 +292,12 @@ def read_solution(beliefs: "Beliefs", task: UaiTask, model: "io.UaiModel", query
     return {variable: int(beliefs.states[variable]) for variable in query or []}
 
 
-def say_remarks(answer: Answer, where: str, with_evidence: bool) -> None:
+def say_remarks(answer: Answer, where: str, with_evidence: bool, wide: Wide) -> None:
     """Print on standard error what the solution format cannot hold."""
     if answer.exceeded is not None:
         rest = "converged" if answer.converged else "did not converge"
-        say(f"{where}too wide for elimination: {answer.exceeded}; belief propagation {rest}")
+        used = "maximized by toulbar2" if wide == "toulbar2" else f"belief propagation {rest}"
+        say(f"{where}too wide for elimination: {answer.exceeded}; {used}")
         say(f"{where}{describe_bounds(answer)}")
     if answer.value == -math.inf and answer.exact:
         subject = "the evidence is impossible" if with_evidence else "the model allows nothing"
