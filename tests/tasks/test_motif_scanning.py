@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command import run
+from command import fail, run
 from latentstruct.io import MemeMotif, write_meme
 from latentstruct.io.fasta import sequence_blocks
 from latentstruct.tasks.motif.scanning import MatrixScanner
@@ -116,3 +116,17 @@ def test_files_of_the_command(tmp_path):
     table = run(*args, "--format", "tsv", "--strands", 1, "-q").stdout.splitlines()
     assert table[0].startswith("motif_id\tsequence_name\tstart\tstop")
     assert len(table) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("a.GFF3", "##gff"), ("a.tsv.gz", "motif_id"), ("a.bed.gz", "chr1"), ("plain", "chr1")]
+)
+def test_the_suffix_decides_about_the_format(name, first, tmp_path):
+    write_meme(tmp_path / "motif.meme", [MemeMotif("core", np.eye(4)[[0, 1, 2, 3, 3, 1]], np.full(4, 0.25), 100)])
+    genome = written(tmp_path / "genome.fa", {"chr1": "GGGACGTTCGGG"})
+    args = ("scan", tmp_path / "motif.meme", genome, "--p-value", 1e-3, "-q")
+    run(*args, "-o", tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    assert (gzip.decompress(data) if name.endswith(".gz") else data).decode().startswith(first)
+    assert "a name that ends in .bed, .gff, .gff3 or .tsv" in fail(*args, "-o", tmp_path / "sites.xls")
+    run(*args, "-o", tmp_path / "sites.xls", "--format", "tsv")

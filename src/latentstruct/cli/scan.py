@@ -44,9 +44,21 @@ class ScanOptions:
     strands: int = option(2, "1 to read the given strand only, as for RNA.", min=1, max=2)
     mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as N.")
     format: Literal["bed", "gff", "tsv"] | None = option(
-        None, "Format of the output: bed, gff or tsv.", shown="that of the file name, otherwise bed", metavar="NAME"
+        None,
+        "Format of the output: bed, gff or tsv.",
+        shown="that of the file name, bed if it has no suffix",
+        metavar="NAME",
     )
     quiet: bool = quiet_option()
+
+    def output_format(self) -> str:
+        """Return the format of the output; raise if the suffix of the file is not that of a format."""
+        name = Path(self.output).name.removesuffix(".gz")
+        suffix = Path(name).suffix.lower()
+        if self.format is None and suffix and suffix not in SUFFIXES:
+            *first, last = SUFFIXES
+            raise InputError("output", self.output, f"a name that ends in {', '.join(first)} or {last}", "Or pass `format`.")
+        return self.format or SUFFIXES.get(suffix, "bed")
 
 
 def scan(options: ScanOptions) -> None:
@@ -56,6 +68,7 @@ def scan(options: ScanOptions) -> None:
     from latentstruct.io.text import write_text
     from latentstruct.tasks.motif.scanning import FoundHits, MatrixScanner
 
+    header, show = FORMATS[options.output_format()]
     path = options.motif / MEME_FILE if options.motif.is_dir() else options.motif
     if not path.exists():
         raise InputError("motif", str(options.motif), "the folder of a motif model, or a file in the MEME format")
@@ -66,8 +79,6 @@ def scan(options: ScanOptions) -> None:
     for block in sequence_blocks(options.data, overlap, options.mask_repeats):
         for scanner, hits in zip(scanners, found, strict=True):
             hits.append(scanner.find(block))
-    form = options.format or SUFFIXES.get(Path(options.output).suffix, "bed")
-    header, show = FORMATS[form]
     progress, lines = Progress(options.quiet), list(header)
     for scanner, hits in zip(scanners, found, strict=True):
         kept = [hit for hit in scanner.hits(hits) if hit.q_value <= options.q_value]
