@@ -234,6 +234,14 @@ def test_svmlight_reads(tmp_path):
     assert X.has_canonical_format
 
 
+def test_a_table_that_is_read_as_svmlight_is_recognized(tmp_path):
+    path = spell("width,height,kind\n1.5,2,cup\n3,4.5,bowl\n", tmp_path)
+    with raises(
+        got="width,height,kind", line=1, error=FormatError, hint="The name of a table must end in .csv or .tsv."
+    ):
+        read_svmlight(path)
+
+
 def test_svmlight_number_of_features(tmp_path):
     path = spell("1 2:1\n", tmp_path)
     assert read_svmlight(path, 5)[0].shape == (1, 5)

@@ -57,7 +57,9 @@ class ScanOptions:
         suffix = Path(name).suffix.lower()
         if self.format is None and suffix and suffix not in SUFFIXES:
             *first, last = SUFFIXES
-            raise InputError("output", self.output, f"a name that ends in {', '.join(first)} or {last}", "Or pass `format`.")
+            raise InputError(
+                "output", self.output, f"a name that ends in {', '.join(first)} or {last}", "Or pass `format`."
+            )
         return self.format or SUFFIXES.get(suffix, "bed")
 
 

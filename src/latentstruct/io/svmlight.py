@@ -171,4 +171,7 @@ def parse_svmlight(
         rows.add(tail[0] if tail else b"")
     if not labels:
         source.fail(Description("no label"), "a label and index:value pairs per line", line=1)
+    if not rows.indices and "," in labels[0]:
+        hint = "The name of a table must end in .csv or .tsv."
+        source.fail(labels[0], "a label and index:value pairs", hint, line=lines[0])
     return rows.matrix(lines[0]), labels, lines
