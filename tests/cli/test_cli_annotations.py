@@ -39,6 +39,18 @@ def test_votes_train_a_model_of_their_annotators(write, tmp_path):
     text = run("train", "chain", tmp_path / "data.txt", *options[:4], *TRAIN, "-o", tmp_path / "again").stdout
     assert "mean recall" in text
     run("report", tmp_path / "model", "--data", held, "-o", tmp_path / "page.html")
+    assert "Most frequent errors of annotators" in (tmp_path / "page.html").read_text()
+    described = json.loads(run("info", tmp_path / "model", "--top", "2", "--json").stdout)
+    assert described["annotator_recall"] == found["annotator_recall"]
+    labels = model.task_.labels_.labels
+    shares = [
+        model.confusions_[one["annotator"] - 1, labels.index(one["label"]), labels.index(one["given"])]
+        for one in described["confusions"]
+    ]
+    assert shares == [one["share"] for one in described["confusions"]]
+    wrong = model.confusions_[:, ~np.eye(5, dtype=bool)]
+    assert shares == sorted(wrong.ravel(), reverse=True)[:2]
+    assert "most frequent errors of annotators" in run("info", tmp_path / "model").stdout
 
 
 @pytest.mark.parametrize(
@@ -146,6 +158,32 @@ def test_training_continues_from_a_model_with_new_labels_and_words(write, tmp_pa
     chosen = ("--folds", "2", "--C", "auto", "--label-column", "1", "--json")
     found = run("train", "chain", second, "--init", tmp_path / "first", *chosen, "-o", tmp_path / "chosen").stdout
     assert set(json.loads(found)) >= {"out_of_fold", "chosen_C"}
+    assert models[1].model_.get_params()["C"] == models[0].model_.get_params()["C"]
     options = ("--init", tmp_path / "first", "-o", tmp_path / "third")
     assert "--window must be 2" in fail("train", "chain", second, "--window", "1", *options)
     assert "--columns" in fail("train", "chain", write("in IN O\n\nOslo NN B-LOC\n\n"), *options)
+
+
+def test_training_continues_with_the_options_of_the_model_unless_others_are_given(write, tmp_path):
+    data = write("Ann B-PER\nLee I-PER\nleft O\n\nin O\nOslo B-LOC\n\n" * 4)
+    first = ("--C", "0.3", "--l1", "0.01", "--seen-only", "--rules", "BIO")
+    run("train", "chain", data, *first, *TRAIN, "-o", tmp_path / "first")
+    again = ("train", "chain", data, "--init", tmp_path / "first", "--max-iter", "60")
+    said = run(*again, "-o", tmp_path / "second").stderr
+    assert "its model crf, rules BIO, C 0.3, l1 0.01, seen-only True" in said
+    second = load(tmp_path / "second").model
+    assert (second.C, second.l1, second.seen_only, second.task.rules) == (0.3, 0.01, True, "BIO")
+    run(*again, "--C", "2", "--l1", "0", "-o", tmp_path / "third")
+    third = load(tmp_path / "third").model
+    assert (third.C, third.l1, third.seen_only) == (2.0, 0.0, True)
+    run(*again, "--model", "svm", "-o", tmp_path / "fourth")
+    assert (type(load(tmp_path / "fourth").model).__name__, load(tmp_path / "fourth").model.C) == ("StructuralSVM", 0.3)
+
+
+def test_trainings_that_alternate_with_the_errors_of_annotators_are_numbered(write, tmp_path):
+    said = run(
+        "train", "chain", write(VOTED), "--annotators", "1,2,-1", "--unknown", "?", "-o", tmp_path / "model"
+    ).stderr
+    shown = [line for line in said.splitlines() if "  objective " in line]
+    assert shown[0].startswith("iter 1  ")
+    assert all(line.startswith("training ") for line in shown[1:])

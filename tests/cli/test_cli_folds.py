@@ -8,8 +8,10 @@ import re
 import pytest
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.registry import KINDS
+from latentstruct.exceptions import FormatError, InputError
 
 QUICK = ["--max-iter", "3", "-q"]
 IMAGES = ("segment", "detect")
@@ -159,3 +161,15 @@ def test_similar_sequences_stay_in_one_fold(tmp_path):
     folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
     assert folds[::2] == folds[1::2]
     assert "examples of one family stay in one fold: 24 in 12 families" in found.stderr
+
+
+def test_errors_about_examples_name_their_number_in_the_file():
+    kind = KINDS["chain"]
+    for number, origins in ((4, None), (8, [5, 6, 7, 7])):
+        with raises(f"data.txt, sentence {number}", got="a", expected="b"), kind.naming("data.txt", origins):
+            raise InputError("Y[3][1]", "a", "b")
+    # Other errors, and those that name a place in a file already, are not changed.
+    for error in (InputError("C", 1, "2"), FormatError("X[3].txt", "a", "b")):
+        with pytest.raises(InputError) as caught, kind.naming("data.txt"):
+            raise error
+        assert caught.value is error

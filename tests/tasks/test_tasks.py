@@ -17,7 +17,18 @@ from latentstruct.core.oracles import RenyiOracle, SlackOracle
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.data.trees import Tree
 from latentstruct.exceptions import InputError
-from latentstruct.tasks import Alignment, CandidateTask, Chain, ExampleTask, Graph, Multiclass, Parsing, SemiMarkov
+from latentstruct.tasks import (
+    Alignment,
+    CandidateTask,
+    Chain,
+    ExampleTask,
+    Graph,
+    LatentMulticlass,
+    Measure,
+    Multiclass,
+    Parsing,
+    SemiMarkov,
+)
 from latentstruct.tasks.chain import batch as chain_batch
 from latentstruct.tasks.graph.inputs import GraphInput
 from latentstruct.testing import check_task
@@ -894,3 +905,14 @@ def test_features_of_known_outputs_are_kept_but_not_their_scores(task, X, Y):
         close(planes.values, chosen @ w)
         total = task.total(batch, w, "clamped", Temperature(1.0, 1.0), np.arange(1.0, len(chosen) + 1.0), rows)
         close(total.slope, np.arange(1.0, len(chosen) + 1.0) @ chosen)
+
+
+@pytest.mark.parametrize("task", [Multiclass, LatentMulticlass, Measure])
+def test_none_is_no_class_unless_it_is_declared(task):
+    X = np.eye(3)[:, :, None] if task is LatentMulticlass else np.eye(3)
+    with raises("Y", got=None, expected="labels", hint="declare None"):
+        task().learn(X, ["a", None, "a"])
+    if task is not Measure:
+        declared = task(labels=[None, "a"])
+        declared.learn(X, ["a", None, "a"])
+        assert declared.labels_.labels == [None, "a"]

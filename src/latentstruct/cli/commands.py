@@ -134,7 +134,8 @@ def predict(options: PredictOptions) -> None:
     kind.check_output(output, options.data)
     flags = {name: value for name in ("confidence", "topk", "text", "skip_bad") if (value := getattr(options, name))}
     kind.check_flags(flags)
-    kind.predict(trained, options.data, output, **flags)
+    with kind.naming(options.data):
+        kind.predict(trained, options.data, output, **flags)
     sys.stdout.flush()
 
 
@@ -162,7 +163,9 @@ def evaluate(options: EvaluateOptions) -> None:
     kind, trained = load_trained(options.model)
     options.check(kind)
     named = {name: value for name, value in options.values.items() if isinstance(value, str)}
-    result = {"model": str(options.model), **named, "kind": kind.name, **kind.evaluate(trained, options)}
+    with kind.naming(options.data or ""):
+        scores = kind.evaluate(trained, options)
+    result = {"model": str(options.model), **named, "kind": kind.name, **scores}
     if options.json:
         print_json(result)
     else:

@@ -60,8 +60,10 @@ class CrossValidation:
 
     def scores(self, estimator: Any, rows: Any) -> dict[str, Any]:
         """Return the quality of a model on some of the examples."""
-        chosen = self.kind.choose(self.loaded.shown, np.unique(self.origins[rows]).tolist())
-        return self.kind.score(replace(self.model, estimator=estimator), chosen)
+        places = np.unique(self.origins[rows]).tolist()
+        model, chosen = replace(self.model, estimator=estimator), self.kind.choose(self.loaded.shown, places)
+        with self.kind.naming(self.options.source, places):
+            return self.kind.score(model, chosen)
 
     def choose_setting(self, rows: Any = None) -> "FoldScores":
         """Return the scores of all values of the option that is auto, and of the baseline, on some or all examples."""
@@ -147,7 +149,8 @@ class CrossValidation:
         if self.options.chooses_C:
             model.set_params(C=self.choose_C(rows=rows, estimator=estimator).value)
         X, Y, further = self._part(rows)
-        return model.fit(X, Y, **further)
+        with self.kind.naming(self.options.source, self.origins[rows]):
+            return model.fit(X, Y, **further)
 
     def figures(self, estimator: Any, rows: Any) -> dict[str, float]:
         """Return the main score of a model on some of the examples, as "score", and its figures."""

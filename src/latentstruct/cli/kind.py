@@ -30,7 +30,7 @@ WeightTable = tuple[str, str, tuple[str, ...]]
 """The key of weights in a description, with the title and the columns of their table."""
 TRANSITIONS: WeightTable = ("transitions", "strongest transitions", ("from", "to", "weight"))
 LABEL_WEIGHTS: WeightTable = ("weights", "strongest weights", ("feature", "label", "weight"))
-_EXAMPLE = re.compile(r"\b(?:[XY]|records)\[(\d+)\]")
+_EXAMPLE = re.compile(r"(?:[XY]|records)\[(\d+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,12 +173,15 @@ def print_ratios(title: str, first: str, items: Iterable[tuple[Any, Mapping[str,
 def show_weights(result: Mapping[str, Any], tables: Iterable[WeightTable]) -> None:
     """Print the tables of weights that a description has."""
     for key, title, columns in tables:
-        rows = [
-            [f"{cell:+.4f}" if isinstance(cell, float) else str(cell) for cell in one.values()]
-            for one in result.get(key, ())
-        ]
+        rows = [[_shown_cell(*cell) for cell in one.items()] for one in result.get(key, ())]
         if rows:
             print_table(title, columns, rows, n_text=len(columns) - 1)
+
+
+def _shown_cell(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return show_percent(value) if name == "share" else f"{value:+.4f}"
+    return str(value)
 
 
 def value_at(scores: Mapping[str, Any], path: str) -> Any:
@@ -217,7 +220,7 @@ class KindSpec(ABC):
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
     item : str
-        What the files call an example, such as "graph"; errors of the library about an example then name it so.
+        What the files call an example, such as "graph", if examples have their order; errors then name its number.
     score_facts : tuple of (str, str)
         Names and format strings of the scores that evaluate prints; see `format_facts`.
     described : tuple of str
@@ -314,15 +317,21 @@ class KindSpec(ABC):
         return loaded
 
     @contextmanager
-    def naming(self, data: str) -> Iterator[None]:
-        """Let errors name what the file holds instead of examples, counted from 1."""
+    def naming(self, data: str, origins: Sequence[int] | None = None) -> Iterator[None]:
+        """Let errors of the library name what the file holds instead of an example of X or Y, counted from 1.
+
+        `origins` are the numbers of the examples in the file, from 0; by default they are in the order of the file.
+        """
         try:
             yield
+        except FormatError:
+            raise
         except InputError as error:
-            example = _EXAMPLE.search(error.parameter)
+            example = _EXAMPLE.match(error.parameter)
             if not self.item or example is None:
                 raise
-            raise located(error, f"{data}, {self.item} {int(example[1]) + 1}") from error
+            number = int(example[1]) if origins is None else int(origins[int(example[1])])
+            raise located(error, f"{data}, {self.item} {number + 1}") from error
 
     def final_record(self, model: Trained, loaded: Loaded) -> Any:
         """Return what is saved beside the trained model."""
@@ -503,8 +512,7 @@ class KindSpec(ABC):
 
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
         """Return predictions for what `read` returned, to be shown; `source` describes the data."""
-        with self.naming(source):
-            found = self.find(model, data)
+        found = self.find(model, data)
         scores = self.compare(model, data, found)
         shown: Examples = self._module("report").examples(model, data, found)
         facts = [*self.summarize(scores), *format_facts(self.report_facts, scores)]

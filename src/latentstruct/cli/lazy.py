@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from latentstruct.data import images as image_files
     from latentstruct.data import sharded
     from latentstruct.data import trees as trees_of
+    from latentstruct.estimators import annotators
     from latentstruct.features import boxes as box_features
     from latentstruct.features import images as patches
     from latentstruct.features import mentions, windows
@@ -27,6 +28,6 @@ else:
     )
     similar = LazyModule("latentstruct.features.similar_sequences")
     conllu = LazyModule("latentstruct.io.conllu")
-    ratios = LazyModule("latentstruct.core.ratios")
+    ratios, annotators = LazyModule("latentstruct.core.ratios"), LazyModule("latentstruct.estimators.annotators")
     models, motif_sites = LazyModule("latentstruct.persistence.models"), LazyModule("latentstruct.tasks.motif.sites")
     plots = LazyModule("latentstruct.viz.plots")

@@ -232,7 +232,11 @@ class ConvexOptions(TrainOptions):
         "auto", f"Solver: {', '.join(get_args(SolverName))}; auto chooses the fastest.", metavar="NAME"
     )
     rescaling: Literal["margin", "slack"] = option("margin", "How the loss enters an SVM.")
-    l1: float = option(0.0, "Weight of ‖w‖₁ for a CRF: above 0, many weights are zero, and the model is small.", min=0)
+    l1: float = option(
+        0.0,
+        "Weight of ‖w‖₁ for a CRF: above 0, many weights are zero; then --tol is 0.01 if not given.",
+        min=0,
+    )
 
     def check(self) -> None:
         """Raise before anything is read if options contradict each other or the results cannot be written."""

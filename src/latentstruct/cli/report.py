@@ -49,7 +49,8 @@ def report(options: ReportOptions) -> None:
             options.check(kind)
             refuse_prepared(**options.files)
             progress.say(f"predicting for {source}")
-            examples = kind.examples(trained, kind.read(trained, options), source)
+            with kind.naming(source):
+                examples = kind.examples(trained, kind.read(trained, options), source)
         progress.say("drawing")
         page = model_page(kind, trained, examples)
         write_page(page, options.output)

@@ -30,10 +30,14 @@ def train(kind: KindSpec, options: TrainOptions) -> None:
             options.refuse(name, "if `data` is prepared")
         loaded = kind.load_prepared(options, progress)
     else:
-        loaded = kind.load(options, progress)
+        with kind.naming(options.source):
+            loaded = kind.load(options, progress)
     model = Trained(options.output, loaded.estimator, loaded.record, loaded.features, loaded.labels, progress.say)
-    held_out = None if options.valid_source is None else kind.read(model, options.held_out())
-    with kind.naming(options.source):
+    held_out = None
+    if options.valid_source is not None:
+        with kind.naming(options.valid_source):
+            held_out = kind.read(model, options.held_out())
+    with kind.naming(options.source, loaded.origins):
         loaded = kind.encode(loaded, progress)
         model = replace(model, estimator=loaded.estimator, record=loaded.record)
         Training(kind, options, loaded, model, held_out, progress).run()
@@ -84,9 +88,7 @@ class Training:
         if estimator.validation_scores_:
             result["validation_scores"] = estimator.validation_scores_
         if self.held_out is not None:
-            result["valid"] = self._afterwards(
-                lambda: self.kind.score(self.model, self.held_out), "it was not evaluated"
-            )
+            result["valid"] = self._afterwards(self._scores, "it was not evaluated")
         if options.report is not None:
             result["report"] = self._afterwards(self._write_report, "no report was written")
         if options.json:
@@ -135,6 +137,10 @@ class Training:
             file.unlink(missing_ok=True)
         return self.kind.finish(self.model, self.loaded)
 
+    def _scores(self) -> dict[str, Any]:
+        with self.kind.naming(self.options.valid_source or ""):
+            return self.kind.score(self.model, self.held_out)
+
     def _main_score(self, estimator: Any) -> float:
         return self.kind.main_score(self.kind.score(replace(self.model, estimator=estimator), self.held_out))
 
@@ -147,7 +153,8 @@ class Training:
         if data is None:
             data, source = self.loaded.shown, f"{shown_name(self.options.source)}, the training data"
         with caught_warnings() as warned:
-            examples = None if data is None else self.kind.examples(self.model, data, source)
+            with self.kind.naming(source):
+                examples = None if data is None else self.kind.examples(self.model, data, source)
             page = model_page(self.kind, self.model, examples, self.out_of_fold, self.choices)
             write_page(page, self.options.report)
         say_warnings(warned)

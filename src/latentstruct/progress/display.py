@@ -179,6 +179,7 @@ class Progress:
         self._live: Live | None = None
         self._shown_at = -math.inf
         self._shown: Iteration | None = None
+        self._n_trainings = 0
         self._time = TrainingTime(StoppingRule())
         self._eta = ""
         self._estimated_at = -math.inf
@@ -215,8 +216,9 @@ class Progress:
         return None if self.quiet else self
 
     def begin(self, stopping: StoppingRule) -> None:
-        """Take what is known of a training before its first iteration."""
+        """Take what is known of a training before its first iteration; lines name the training from the second on."""
         self._time = TrainingTime(stopping)
+        self._n_trainings += 1
         if stopping.rule == "iteration" or stopping.n_starts > 1:
             self.n_starts = stopping.n_starts
             self._shown_at = time.perf_counter()
@@ -243,7 +245,8 @@ class Progress:
         if self._live is not None:
             due = waited >= SECONDS_BETWEEN_REFRESHES
         else:
-            first = line.iteration == 1 and not within
+            # The trainings within one, such as those that alternate with errors of annotators, may be short and many.
+            first = line.iteration == 1 and not within and self._n_trainings < 2
             due = first or waited >= (SECONDS_BETWEEN_STEPS if within else SECONDS_BETWEEN_LINES)
         if due:
             self._show()
@@ -256,7 +259,11 @@ class Progress:
             self._live.refresh()
         else:
             start = f"start {self._start_cell(self._shown)}" if self.n_starts > 1 else ""
-            say("  ".join(filter(None, (start, iteration_text(self._shown), self._eta))))
+            say("  ".join(filter(None, (self._training, start, iteration_text(self._shown), self._eta))))
+
+    @property
+    def _training(self) -> str:
+        return f"training {self._n_trainings}" if self._n_trainings > 1 else ""
 
     def _start_cell(self, line: "Iteration") -> str:
         return f"{line.start + 1}/{self.n_starts}"
@@ -271,7 +278,7 @@ class Progress:
         if self.n_starts > 1:
             columns = ("start", *columns)
             rows = [(self._start_cell(line), *row) for line, row in zip(self.iterations, rows, strict=True)]
-        table = make_table("", columns, rows, n_text=0)
+        table = make_table(self._training, columns, rows, n_text=0)
         waiting = not self.iterations and self._estimated_at < math.inf
         table.caption, table.caption_justify = WAITING if waiting else self._eta or None, "left"
         return table

@@ -75,6 +75,9 @@ class LabelSet:
         found = distinct_labels(seen)
         if any(label != label for label in found):
             raise InputError("labels", Description("NaN"), "equal to themselves", "Relabel or remove these items.")
+        if None in found and (declared is None or None not in as_list(declared)):
+            hint = "None usually stands for a missing label. Leave these items out, or declare None in `labels`."
+            raise InputError("Y", None, "labels", hint)
         if declared is not None:
             labels = cls(declared)
             for label in found:

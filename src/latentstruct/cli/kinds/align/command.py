@@ -73,6 +73,7 @@ class AlignKind(KindSpec):
     """Alignments of two sequences."""
 
     name = "align"
+    item = "pair"
     summary = "Align pairs of protein sequences, with costs learned from aligned ones."
     reads = "Gapped FASTA or PIR: two records per pair, - for gaps."
     example_file = "align.fa"

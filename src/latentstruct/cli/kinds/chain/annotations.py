@@ -7,12 +7,16 @@ from typing import Any
 from latentstruct import io
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import option
+from latentstruct.cli.description import largest
 from latentstruct.cli.kinds.chain.files import choose, is_set
+from latentstruct.cli.lazy import annotators
+from latentstruct.core.lazy import np
 from latentstruct.core.unknown import SKIPPED, UNKNOWN
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress
 
 OUTSIDE = "O"
+ANNOTATOR_ERRORS = ("annotator", "true", "given", "share")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,3 +157,24 @@ def check_ratio(ratio: float | None, labels: Collection[str]) -> None:
     if ratio is not None and OUTSIDE not in labels:
         hint = "Declare all labels if it never occurs."
         raise InputError("labels", Description(", ".join(sorted(labels))), f"labels with {OUTSIDE}", hint)
+
+
+def annotator_recall(estimator: Any) -> dict[str, Any]:
+    """Return the share of right labels per annotator, if all labels were equally frequent; nothing without votes."""
+    if not isinstance(estimator, annotators.AnnotatorCRF):
+        return {}
+    rights = estimator.confusions_.diagonal(axis1=1, axis2=2).mean(axis=1)
+    return {"annotator_recall": [round(float(right), 4) for right in rights]}
+
+
+def annotator_errors(estimator: Any, top: int) -> list[dict[str, Any]]:
+    """Return the wrong labels that annotators give most often, as shares of the true label; nothing without votes."""
+    if not annotator_recall(estimator):
+        return []
+    labels, tables = estimator.task_.labels_.labels, estimator.confusions_
+    wrong = tables * ~np.eye(len(labels), dtype=bool)
+    places = zip(*np.unravel_index(largest(wrong.ravel(), top), tables.shape), strict=True)
+    return [
+        {"annotator": int(a) + 1, "label": labels[y], "given": labels[v], "share": float(tables[a, y, v])}
+        for a, y, v in places
+    ]

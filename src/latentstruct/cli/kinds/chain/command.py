@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,12 @@ from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Trained, print_ratios
+from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, Facts, KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.annotations import (
+    ANNOTATOR_ERRORS,
     AnnotationOptions,
+    annotator_errors,
+    annotator_recall,
     check_ratio,
     labeled_sentences,
     votes_of,
@@ -80,11 +83,18 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
     model: ConvexModel = convex_model_option("crf")
     labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
     init: Path | None = option(
-        None, "Model to continue training from, with new labels and features.", "--init", metavar="MODEL", shown="none"
+        None,
+        "Model to continue training from, with new labels and features; its --model, -C, --l1, --seen-only, "
+        "--rescaling and --rules hold unless given.",
+        "--init",
+        metavar="MODEL",
+        shown="none",
     )
     seen_only: bool = option(
         False, "Only pairs of a feature and a label that occur together have weights: faster, and takes less memory."
     )
+
+    given: frozenset[str] = field(default=frozenset(), repr=False)
 
     def check(self) -> None:
         super().check()
@@ -134,6 +144,7 @@ class ChainKind(KindSpec):
     """Sequences of labels."""
 
     name = "chain"
+    item = "sentence"
     learns_from_part = True
     group = "document"
     summary = "Label the tokens of sentences: names, chunks, parts of speech."
@@ -164,7 +175,8 @@ class ChainKind(KindSpec):
     predict_flags = frozenset({"confidence", "topk", "text"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
-    tables = (TRANSITIONS, LABEL_WEIGHTS)
+    tables = (TRANSITIONS, LABEL_WEIGHTS, ("confusions", "most frequent errors of annotators", ANNOTATOR_ERRORS))
+    info_facts = (("annotators", "mean recall {annotator_recall:%}"),)
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
         options.chosen_columns()
@@ -195,6 +207,8 @@ class ChainKind(KindSpec):
         check_marks(counts, unknown, options.data)
         check_sets(options.label_sets, has_sets(Y), options.data)
         earlier = None if options.init is None else load_earlier(options, used)
+        if earlier is not None:
+            options = continued(options, earlier.estimator, progress)
         tokens, labels = choose(sentences, used), single_labels(Y) - {unknown, options.skipped}
         template = template.fit(tokens) if earlier is None else earlier.features.extended(tokens)
         X = template.transform(tokens)
@@ -289,16 +303,10 @@ class ChainKind(KindSpec):
         return replace(model, estimator=estimator, record=replace(model.record, features={**state, "names": names}))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
-        if "n_annotators" not in loaded.sizes:
-            return {}
-        # The share of right votes if all labels were equally frequent.
-        rights = model.estimator.confusions_.diagonal(axis1=1, axis2=2).mean(axis=1)
-        return {"annotator_recall": [round(float(right), 4) for right in rights]}
+        return annotator_recall(model.estimator)
 
-    def training_facts(self, result: dict[str, Any]) -> list[tuple[str, str]]:
-        recall = result.get("annotator_recall")
-        shown = [] if recall is None else [("annotators", f"mean recall {', '.join(map(show_percent, recall))}")]
-        return shown
+    def training_facts(self, result: dict[str, Any]) -> Facts:
+        return self.facts(result)
 
     def load_prepared(self, options: ChainOptions, progress: Progress) -> Loaded:
         options.refuse("init", "if `data` is prepared")
@@ -421,7 +429,34 @@ class ChainKind(KindSpec):
         return {
             "transitions": strongest_transitions(model.estimator, top),
             "weights": strongest_weights(model.estimator, names.__getitem__, top),
+            **annotator_recall(model.estimator),
+            "confusions": annotator_errors(model.estimator, top),
         }
+
+
+MODELS: dict[str, ConvexModel] = {
+    "CRF": "crf",
+    "HiddenCRF": "crf",
+    "AnnotatorCRF": "crf",
+    "StructuralSVM": "svm",
+    "MarginalSSVM": "svm",
+    "StructuredPerceptron": "perceptron",
+}
+"""The value of --model by the class of the estimator."""
+
+
+def continued(options: ChainOptions, estimator: Any, progress: Progress) -> ChainOptions:
+    """Return the options of a training that continues from a model: what is not given is as in its training."""
+    parameters, model = estimator.get_params(deep=False), MODELS[type(estimator).__name__]
+    names = ["C", *(("l1", "seen_only", "rescaling") if options.model == model or "model" not in options.given else ())]
+    earlier = {"model": model, "rules": estimator.task.rules}
+    earlier |= {name: parameters[name] for name in names if name in parameters}
+    taken = {name: value for name, value in earlier.items() if name not in options.given}
+    options = replace(options, **taken)
+    options.check()
+    shown = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in taken.items() if value)
+    progress.say(f"continuing from {options.init}" + (f", with its {shown}" if shown else ""))
+    return options
 
 
 def load_earlier(options: ChainOptions, used: Sequence[int]) -> Trained:

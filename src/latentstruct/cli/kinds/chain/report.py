@@ -17,6 +17,7 @@ from latentstruct.cli.blocks import (
 )
 from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.chain.annotations import ANNOTATOR_ERRORS, annotator_errors, annotator_recall
 from latentstruct.cli.kinds.chain.command import compare_chains
 from latentstruct.cli.kinds.chain.files import LabeledChains, resolved
 from latentstruct.progress.display import show_percent
@@ -28,6 +29,7 @@ MOST_TOKENS = 400
 SURE = 0.9
 """Probability from which it is not shown."""
 CHUNKS_SHOWN = 15
+ERRORS_SHOWN = 30
 POSITIONS = "Positions are relative to the token: “at −1” is the token before, “edge” the end of the sentence."
 PLACED = re.compile(r"(\d+)\[([-\d,]+)\]=(.*)", re.DOTALL)
 AFFIX = re.compile(r"(prefix|suffix)\d+=(.*)", re.DOTALL)
@@ -41,7 +43,15 @@ def weight_blocks(model: Trained) -> list[Block]:
     labels, names = list(estimator.task_.labels_.labels), list(model.features.vocabulary_)
     columns = model.record.columns
     table = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], columns), POSITIONS)
-    return [transition_block(estimator, labels), table]
+    errors = [list(one.values()) for one in annotator_errors(estimator, ERRORS_SHOWN)]
+    if not errors:
+        return [transition_block(estimator, labels), table]
+    recall = annotator_recall(estimator)["annotator_recall"]
+    shown = ", ".join(f"{number}: {show_percent(share)}" for number, share in enumerate(recall, 1))
+    rows = [[annotator, shorten(true), shorten(given), show_percent(share)] for annotator, true, given, share in errors]
+    note = f"Shares of the tokens with the true label. Mean recall of the annotators: {shown}."
+    confused = TableBlock("Most frequent errors of annotators", ANNOTATOR_ERRORS, rows, note, n_text=3)
+    return [transition_block(estimator, labels), table, confused]
 
 
 def transition_block(estimator: Any, labels: list[Any]) -> Block:

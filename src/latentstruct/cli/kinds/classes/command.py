@@ -116,6 +116,7 @@ class ClassesKind(KindSpec):
     """One class per sample."""
 
     name = "classes"
+    item = "sample"
     summary = "Put samples into one of several classes."
     reads = (
         "A table (.csv, .tsv) with a header and the class in the last column, svmlight lines such as 2 1:0.5 3:1, or "

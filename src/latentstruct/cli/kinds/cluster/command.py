@@ -81,6 +81,7 @@ class ClusterKind(ClusteringKind):
     """Clusters of any items."""
 
     name = "cluster"
+    item = "group"
     summary = "Cluster the items of groups, such as offers of the same product."
     latent = "with --model latent, which links hold a cluster together"
     reads = "A table (.csv, .tsv) with the columns group, cluster and features."

@@ -51,6 +51,7 @@ class DiverseKind(KindSpec):
     """Diverse subsets of documents."""
 
     name = "diverse"
+    item = "query"
     summary = "Choose documents of a query that together cover many subtopics."
     reads = 'JSON lines, one per query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.'
     example_file = "diverse.jsonl"

@@ -181,8 +181,7 @@ class GraphKind(KindSpec):
         features = io.GraphFeatures(not options.no_bias, options.min_count).fit(records)
         record = GraphModelRecord(features=features.to_state(), **sizes)
         sizes["n_labels"] = len(labels)
-        with self.naming(name):
-            estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
+        estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
         found = Loaded(X, io.graph_labels(records), estimator, sizes, record, features, labels, records)
         if options.auto_type:
             name = options.auto_type
@@ -217,8 +216,7 @@ class GraphKind(KindSpec):
         name = held_out.data or ""
         records = io.read_graphs(name)
         check_held_out_labels(records, name, model, held_out.allow_unknown)
-        with self.naming(name):
-            model.features.transform(records)
+        model.features.transform(records)
         return records
 
     def find(self, model: Trained, data: "list[io.GraphRecord]") -> list[list[Any]]:
@@ -227,18 +225,13 @@ class GraphKind(KindSpec):
     def compare(self, model: Trained, data: "list[io.GraphRecord]", found: list[list[Any]]) -> dict[str, Any]:
         return compare_graphs(data, found)
 
-    def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        with self.naming(held_out.data or ""):
-            return super().evaluate(model, held_out)
-
     def predict(self, model: Trained, data: str, output: str) -> None:
         records, estimator = io.read_graphs(data), model.estimator
         hidden = estimator.task_.hidden or {}
-        with self.naming(data):
-            X = model.features.transform(records)
-            found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
-            confidences = estimator.confidence(X) if has_probabilities(estimator) else None
-            inference = describe_inference(estimator, X)
+        X = model.features.transform(records)
+        found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
+        confidences = estimator.confidence(X) if has_probabilities(estimator) else None
+        inference = describe_inference(estimator, X)
         if inference != EXACT:
             say(inference)
         labels = [

@@ -124,6 +124,7 @@ class MeasureKind(KindSpec):
     """Two classes, trained for a measure."""
 
     name = "measure"
+    item = "sample"
     summary = "Separate two classes, trained for F1, ROC area or another measure of all samples together."
     reads = "A table or svmlight lines as for classes; the larger of two labels is the positive one."
     example_file = "measure.csv"

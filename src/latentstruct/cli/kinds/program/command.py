@@ -88,8 +88,7 @@ class ProgramKind(KindSpec):
         progress.say(f"read {len(records)} programs, {n_variables} variables, {n_constraints} constraints")
         task = Program(options.relaxation, options.gap, options.max_nodes)
         X, Y = inputs(records, features), [one.output() for one in records]
-        with self.naming(options.data):
-            task.learn(X, Y)
+        task.learn(X, Y)
         estimator = options.latent_svm(task)
         sizes = {"n_examples": len(X), "n_variables": n_variables, "n_constraints": n_constraints}
         record = ProgramModelRecord(features=features, **sizes)
@@ -114,9 +113,7 @@ class ProgramKind(KindSpec):
         from latentstruct.io.programs import read_programs, write_values
 
         records = read_programs(data, labeled=False)
-        with self.naming(data):
-            found = self.find(model, records)
-        write_values(output, records, found)
+        write_values(output, records, self.find(model, records))
 
     def weight_names(self, model: Trained) -> Sequence[str]:
         names: list[str] = model.record.features

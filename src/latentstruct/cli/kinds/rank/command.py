@@ -49,6 +49,7 @@ class RankKind(KindSpec):
     """Rankings of documents."""
 
     name = "rank"
+    item = "query"
     summary = "Rank the documents of queries, relevant ones first."
     latent = "which of the relevant documents come first"
     reads = (

@@ -79,6 +79,7 @@ class SegmentsKind(KindSpec):
     """Labeled spans of tokens."""
 
     name = "segments"
+    item = "sentence"
     summary = "Find labeled spans of tokens, with weights for their lengths."
     latent = "the labels of spans that are null, and spans that are not marked, with --partial"
     reads = (
