@@ -39,6 +39,7 @@ EXPERIMENTS = {
         "latentstruct_papers.lssvm_motif",
         "Latent SSVM, table 1: finding motifs in DNA",
         ("yeast_ars", "uci_promoters"),
+        in_trials=True,
     ),
     "lssvm-coref": Experiment(
         "latentstruct_papers.lssvm_coref",

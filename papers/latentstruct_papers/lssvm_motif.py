@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 from latentstruct_papers.gibbs import GibbsSampler
 from latentstruct_papers.motif_data import fold_groups, related_groups
 from latentstruct_papers.pwm_em import PwmEM
+from latentstruct_papers.trials import Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +42,8 @@ ARS_CONSENSUS = "WTTTAYRTTTW"
 LETTERS_OF = {"W": "AT", "Y": "CT", "R": "AG", "A": "A", "C": "C", "G": "G", "T": "T"}
 PAPER = {("Gibbs", 11): 0.3249, ("Gibbs", 17): 0.3147, ("LSSVM", 11): 0.1109, ("LSSVM", 17): 0.1200}
 NEGATIVES = {"length": False, "length and GC": True}
+MATCHED = "matched in "
+PROMOTERS = {"promoters, random": False, "promoters, grouped": True}
 
 
 @dataclass(frozen=True)
@@ -367,32 +371,69 @@ class Results:
         return mean, float(2 * student_t.sf(abs(mean) / spread, k - 1)) if spread > 0 else 1.0
 
 
-def compare_methods(
-    problem: Problem, results: Results, strands: int, settings: Settings, steps: Steps, widths: tuple[int, ...]
-) -> None:
-    """Run all methods on one kind of data and add their errors."""
-    results.folds.append(problem.folds[: problem.n_tested])
-    order = settings.background_order
-    for width in widths:
-        task = Motif(width, order, strands)
-        steps.begin(f"latent SSVM, width {width}")
-        wrong, on_test, chosen = latent_errors(problem, task, settings, settings.starts)
-        results.add("LSSVM", width, wrong)
-        results.add("LSSVM, test", width, on_test)
-        results.chosen.setdefault(width, []).extend(chosen)
-        steps.begin(f"Gibbs sampler and EM, width {width}")
-        sampler = GibbsSampler(task, settings.gibbs_sweeps, settings.gibbs_starts, settings.seed)
-        for method, fitted in (("Gibbs", sampler), ("EM", PwmEM(task))):
-            on_test, on_training = sampler_errors(problem, settings, fitted.fit)
-            results.add(method, width, on_test)
-            results.add(f"{method}, training", width, on_training)
-    steps.begin("latent SSVM with words, word SVM and GC content")
-    with_words = Motif(widths[-1], order, strands, *settings.beside)
-    wrong, _, _ = latent_errors(problem, with_words, settings, settings.starts[-1:])
-    results.add("LSSVM with words", widths[-1], wrong)
-    results.add("words", None, word_svm_errors(problem, strands, settings))
-    tested = problem.X[: problem.n_tested]
-    results.add("GC", None, threshold_errors(problem, np.array([gc_content(x) for x in tested]), settings))
+Part = dict[str, Any]
+"""Errors of methods by their names, and chosen settings, as JSON has them."""
+
+
+def judge_latent(problem: Problem, task: Motif, settings: Settings) -> Part:
+    """Judge latent SSVMs."""
+    wrong, on_test, chosen = latent_errors(problem, task, settings, settings.starts)
+    return {"wrong": {"LSSVM": wrong, "LSSVM, test": on_test}, "chosen": chosen}
+
+
+def judge_samplers(problem: Problem, task: Motif, settings: Settings) -> Part:
+    """Judge matrices by the Gibbs sampler and by expectation maximization."""
+    sampler = GibbsSampler(task, settings.gibbs_sweeps, settings.gibbs_starts, settings.seed)
+    wrong = {}
+    for method, fitted in (("Gibbs", sampler), ("EM", PwmEM(task))):
+        wrong[method], wrong[f"{method}, training"] = sampler_errors(problem, settings, fitted.fit)
+    return {"wrong": wrong}
+
+
+def judge_beside(problem: Problem, task: Motif, settings: Settings) -> Part:
+    """Judge latent SSVMs with words beside the motif."""
+    with_words = Motif(task.width, task.background_order, task.strands, *settings.beside)
+    return {"wrong": {"LSSVM with words": latent_errors(problem, with_words, settings, settings.starts[-1:])[0]}}
+
+
+def judge_words(problem: Problem, task: Motif, settings: Settings) -> Part:
+    """Judge SVMs on words, and GC content."""
+    content = np.array([gc_content(x) for x in problem.X[: problem.n_tested]])
+    return {
+        "wrong": {
+            "words": word_svm_errors(problem, task.strands, settings),
+            "GC": threshold_errors(problem, content, settings),
+        }
+    }
+
+
+def judge_consensus(problem: Problem, task: Motif, settings: Settings) -> Part:
+    """Judge the known consensus of the origins."""
+    matches, _ = consensus_matches(problem.X[: problem.n_tested])
+    return {"wrong": {"consensus": threshold_errors(problem, matches, settings)}}
+
+
+ANY_DATA = {"latent SSVM": judge_latent, "matrices": judge_samplers, "words beside": judge_beside, "words": judge_words}
+JUDGES = {**ANY_DATA, "consensus": judge_consensus}
+WITHOUT_WIDTH = ("words", "consensus")
+
+
+@lru_cache(1)
+def problem_of(data_home: str | None, kind: str, settings: Settings) -> Problem:
+    """Return the sequences of one kind of data for the seed of the settings."""
+    if kind in PROMOTERS:
+        return promoter_problem(data_home, PROMOTERS[kind], settings)
+    return make_problem(load_yeast_ars(data_home), NEGATIVES[kind.removeprefix(MATCHED)], settings)
+
+
+def judge(data_home: str | None, quick: bool, kind: str, part: str, width: int, seed: int) -> Part:
+    """Return the errors of some methods on one kind of data with one seed."""
+    settings = replace(QUICK if quick else Settings(), seed=seed)
+    problem = problem_of(data_home, kind, settings)
+    task = Motif(width, settings.background_order, 1 if kind in PROMOTERS else settings.strands)
+    found = JUDGES[part](problem, task, settings)
+    found["wrong"] = {method: wrong.astype(int).tolist() for method, wrong in found["wrong"].items()}
+    return {**found, "folds": problem.folds[: problem.n_tested].tolist()}
 
 
 METHODS = {
@@ -453,7 +494,7 @@ def difference_table(results: dict[str, Results]) -> Table:
 
 def make_claims(results: dict[str, Results], wholes: list[Whole], settings: Settings) -> list[Claim]:
     """Return the published claims beside what was found."""
-    width, kind = settings.widths[-1], f"matched in {settings.negatives[-1]}"
+    width, kind = settings.widths[-1], MATCHED + settings.negatives[-1]
     found = results[kind]
     rates = {method: 100 * found.fold_rates(method, width).mean() for method, one in found.errors if one == width}
     mean, p_value = found.compare("LSSVM", "Gibbs, training", width, width)
@@ -594,32 +635,47 @@ def promoter_problem(data_home: Any, grouped: bool, settings: Settings) -> Probl
     return Problem(data.X, data.Y, np.ones(n), folds, n)
 
 
-def run_data(data: YeastArs, data_home: Any, settings: Settings, say: Say) -> dict[str, Results]:
+def run_data(data_home: str | None, quick: bool, trials: Trials, say: Say) -> dict[str, Results]:
     """Run all methods on all kinds of data with all seeds."""
-    yeast = {f"matched in {kind}": NEGATIVES[kind] for kind in settings.negatives}
-    promoters = {"promoters, random": False, "promoters, grouped": True}
-    results = {kind: Results() for kind in (*yeast, *promoters)}
-    per_seed = len(yeast) * (2 * len(settings.widths) + 1) + 3 * len(promoters)
-    steps = Steps(say, len(settings.seeds) * per_seed, "parts")
-    for seed in settings.seeds:
-        seeded = replace(settings, seed=seed)
-        for kind, match_gc in yeast.items():
-            problem = make_problem(data, match_gc, seeded)
-            compare_methods(problem, results[kind], settings.strands, seeded, steps, settings.widths)
-            matches, _ = consensus_matches(problem.X[: problem.n_tested])
-            results[kind].add("consensus", None, threshold_errors(problem, matches, seeded))
-        for kind, grouped in promoters.items():
-            problem = promoter_problem(data_home, grouped, seeded)
-            compare_methods(problem, results[kind], 1, seeded, steps, settings.widths[-1:])
-        for kind, found in results.items():
-            rates = ", ".join(
-                f"{method} {width or ''} {found.rate(method, width):.4f}" for method, width in found.errors
-            )
-            say(f"seeds up to {seed}, {kind}: {rates}")
+    settings = QUICK if quick else Settings()
+    widths, last = settings.widths, settings.widths[-1]
+    parts = [(part, width) for width in widths for part in ("latent SSVM", "matrices")]
+    parts += [(part, last) for part in ("words beside", *WITHOUT_WIDTH)]
+    plan = [(MATCHED + kind, parts) for kind in settings.negatives]
+    plan += [(kind, [(part, last) for part in ANY_DATA]) for kind in PROMOTERS]
+    arguments = [
+        (data_home, quick, kind, part, width, seed)
+        for seed in settings.seeds
+        for kind, wanted in plan
+        for part, width in wanted
+    ]
+    results = {kind: Results() for kind, _ in plan}
+    for (_, _, kind, part, width, _), found in zip(
+        arguments, trials.run(judge, arguments, say, "parts", _show), strict=True
+    ):
+        own = results[kind]
+        for method, wrong in found["wrong"].items():
+            own.add(method, None if part in WITHOUT_WIDTH else width, np.array(wrong, dtype=bool))
+        if part == "latent SSVM":
+            own.chosen.setdefault(width, []).extend((C, starts) for C, starts in found["chosen"])
+        if part == "words":
+            own.folds.append(np.array(found["folds"]))
     return results
 
 
-def run(data_home: str | os.PathLike[str] | None = None, quick: bool = False, say: Say = print) -> Findings:
+def _show(arguments: tuple[Any, ...], found: Part) -> str:
+    """Return the error rates of one part."""
+    _, _, kind, _, width, seed = arguments
+    rates = ", ".join(f"{method} {100 * float(np.mean(wrong)):.1f}" for method, wrong in found["wrong"].items())
+    return f"{kind}, seed {seed}, width {width}, errors in %: {rates}"
+
+
+def run(
+    data_home: str | os.PathLike[str] | None = None,
+    quick: bool = False,
+    say: Say = print,
+    trials: Trials | None = None,
+) -> Findings:
     """Repeat table 1 and see which known sites are found.
 
     Parameters
@@ -630,10 +686,13 @@ def run(data_home: str | os.PathLike[str] | None = None, quick: bool = False, sa
         Fewer folds, values of C, seeds and background sequences, width 17 only.
     say : function of str, default=print
         Called with lines of progress.
+    trials : Trials, optional
+        Runs the methods on each kind of data with each seed; in this process by default.
     """
     settings = QUICK if quick else Settings()
     data = load_yeast_ars(data_home)
-    results = run_data(data, data_home, settings, say)
+    home = None if data_home is None else os.fspath(data_home)
+    results = run_data(home, quick, trials or Trials(), say)
     problem = make_problem(data, NEGATIVES[settings.negatives[-1]], settings)
     wholes, samplers = [], {}
     turned, turned_acs = oriented(data)
