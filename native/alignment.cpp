@@ -53,13 +53,13 @@ struct Pairs {
   const std::uint32_t *codes;
   const double *left, *right;
   const Index *first_a, *first_b, *partner;
-  Index groups, length_a, length_b, profile;
+  Index n, groups, length_a, length_b, profile;
 
   static Pairs read(const Fields &fields) {
     Index n = -1, g = -1, a = -1, b = -1, q = -1;
     const Pairs found{fields.get<const std::uint64_t>("starts", &g, &a), fields.get<const std::uint32_t>("codes", g, &b),
                       fields.get<const double>("left", a, &q), fields.get<const double>("right", q, b),
-                      fields.indices("first_a", {&n, 1}), fields.indices("first_b", {&n, 1}), fields.indices("partner", a), g, a, b, q};
+                      fields.indices("first_a", {&n, 1}), fields.indices("first_b", {&n, 1}), fields.indices("partner", a), n, g, a, b, q};
     require(found.first_a[n] == a && found.first_b[n] == b, "pairs must cover their positions");
     return found;
   }
@@ -666,6 +666,15 @@ void pool_given(Pairs pairs, Scoring scoring, Indices chosen, Matches matches, I
   }
 }
 
+// Write the scores (A, B) of all matches of pair k.
+void match_scores(Pairs pairs, Scoring scoring, Index k, Out<double, 2> out) {
+  require(scoring.profile == pairs.profile && k >= 0 && k < pairs.n, "scores must fit the pairs");
+  require(static_cast<Index>(out.shape(0)) == pairs.height(k) && static_cast<Index>(out.shape(1)) == pairs.width(k),
+          "out must have the lengths of the pair");
+  for (Index i = 0; i < pairs.height(k); ++i)
+    score(Hard(), {pairs, scoring, scoring.tables, 0.0, 0.0, k, &out(i, 0)}, i + 1);
+}
+
 // Write the match probabilities (A, B) of each chosen pair, one pair after the other.
 void pool_matches(Pairs pairs, Scoring scoring, Indices chosen, Values out) {
   Aligner aligner(pairs, scoring, chosen, true, false);
@@ -681,4 +690,4 @@ void pool_matches(Pairs pairs, Scoring scoring, Indices chosen, Values out) {
 } // namespace
 
 LATENTSTRUCT_MODULE(alignment, best_scores, best_paths, count_hits, path_atoms, pool_together, pool_apart, pool_given,
-                    pool_matches)
+                    match_scores, pool_matches)

@@ -21,6 +21,7 @@
 // derivation getting its share.
 #include "domains.hpp"
 #include "arrays.hpp"
+#include "derivations.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/tuple.h>
@@ -845,6 +846,94 @@ private:
   }
 };
 
+// ---- the trees of a chart, see derivations.hpp ----
+
+// Items are bases, full symbols, which may have a chain above a base, and the root, which is one of the full symbols.
+struct Trees {
+  const Chart &chart;
+  const std::vector<double> roots;
+  const Index across, symbols, root;
+  const double temperature;
+  mutable std::vector<double> scores, shares;
+  mutable std::vector<Index> edges;
+
+  Trees(const Chart &chart, double temperature)
+      : chart(chart), roots(chart.roots()), across(chart.n + 1), symbols(chart.rules.symbols),
+        root(2 * across * across * symbols), temperature(temperature) {}
+
+  bool empty() const { return *std::max_element(roots.begin(), roots.end()) == -INFINITE; }
+  Index number(const Node &node, bool full) const { return 2 * ((node.i * across + node.j) * symbols + node.symbol) + full; }
+  Node node_of(Index item) const {
+    const Index cell = item / 2 / symbols;
+    return {cell / across, cell % across, item / 2 % symbols};
+  }
+  static bool is_full(Index item) { return item % 2 == 1; }
+  static bool is_word(const Node &node) { return node.j - node.i == 1; }
+
+  // Edges are symbols of the root; 0 and chains from 1 on; choices of words; rules with the place where spans divide.
+  template <typename Visit> void each_edge(Index item, Visit visit) const {
+    if (item == root) {
+      for (Index a = 0; a < symbols; ++a) visit(a, chart.scores.root[a], roots[a]);
+      return;
+    }
+    const Rules &rules = chart.rules;
+    const Node node = node_of(item);
+    const double *extra = chart.extra_of(chart.cell_of(node.i, node.j));
+    if (is_full(item)) {
+      visit(0, 0.0, chart.base_score(node));
+      for (Index at = rules.top_start[node.symbol]; at < rules.top_start[node.symbol + 1]; ++at) {
+        const Index chain = rules.by_top[at];
+        const double own = chart.chain_score(chain, extra);
+        visit(chain + 1, own, own + chart.base_score(chart.below_chain(node, chain)));
+      }
+    } else if (is_word(node)) {
+      chart.each_tag(node.i, [&](Index symbol, Index q) {
+        if (symbol == node.symbol) visit(q, chart.scores.choice[q], chart.scores.choice[q]);
+      });
+    } else {
+      const double label = rules.label[node.symbol] < 0 ? 0.0 : extra[rules.label[node.symbol]];
+      for (Index at = rules.parent_start[node.symbol]; at < rules.parent_start[node.symbol + 1]; ++at) {
+        const Index r = rules.by_parent[at];
+        const double own = chart.scores.rule[r] + label;
+        chart.each_split(node, r, [&](const Node &left, const Node &, double score) { visit(r * across + left.j, own, own + score); });
+      }
+    }
+  }
+
+  template <typename Visit> void each_share(Index item, Visit visit) const {
+    scores.clear(), edges.clear();
+    each_edge(item, [&](Index edge, double, double score) { scores.push_back(score), edges.push_back(edge); });
+    shares.resize(scores.size());
+    pool(scores.data(), scores.size(), temperature, shares.data());
+    for (std::size_t q = 0; q < edges.size(); ++q) visit(edges[q], shares[q]);
+  }
+
+  template <typename Visit> void each_tail(Index item, Index edge, Visit visit) const {
+    if (item == root) return visit(number({0, chart.n, edge}, true));
+    const Node node = node_of(item);
+    if (is_full(item)) return visit(number(edge == 0 ? node : chart.below_chain(node, edge - 1), false));
+    if (is_word(node)) return;
+    const Index r = edge / across, k = edge % across;
+    visit(number({node.i, k, chart.rules.left[r]}, true));
+    visit(number({k, node.j, chart.rules.right[r]}, true));
+  }
+
+  // Write the nodes that an edge of an item stands for.
+  void put(Index item, Index edge, Derivations &out) const {
+    if (item == root) return;
+    const Rules &rules = chart.rules;
+    const Node node = node_of(item);
+    if (!is_full(item) && is_word(node)) {
+      out.put(LEXICAL, node.symbol, chart.sentences.choice_weight[edge], node.i, node.j);
+    } else if (!is_full(item)) {
+      out.put(BINARY, node.symbol, rules.weight[edge / across], node.i, node.j);
+    } else if (edge > 0) {
+      for (Index s = rules.step_start[edge] - 1; s >= rules.step_start[edge - 1]; --s)
+        out.put(UNARY, rules.step_symbol[s], rules.step_weight[s], node.i, node.j);
+    }
+  }
+};
+
 // ---- kernels ----
 
 // out[b, l] = Σ of the weights of boundary b's attributes with label l.
@@ -870,6 +959,45 @@ void best_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, In
     const auto root = std::max_element(found.begin(), found.end());
     values(m) = *root;
     if (*root > -INFINITE) trace(chart, {0, sentences.words(rows(m)), root - found.begin()}, out);
+  }
+  out.offsets[out.trees] = out.at;
+}
+
+// Write the best derivations of each row, one row after the other and the best first, and their scores (rows, count), -inf
+// and no nodes where there are fewer.
+void next_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, Indices rows, Out<double, 2> values,
+                Derivations out) {
+  require_length(rows.shape(0), values);
+  const Index count = static_cast<Index>(values.shape(1));
+  require(out.trees == static_cast<Index>(rows.shape(0)) * count, "there must be `count` derivations for each row");
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.longest(rows), 0.0);
+  for (std::size_t m = 0; m < rows.shape(0); ++m) {
+    chart.inside(rows(m), 0.0, 0.0);
+    const Trees trees(chart, 0.0);
+    BestDerivations best(trees, count);
+    for (Index j = 0; j < count; ++j) {
+      out.offsets[m * count + j] = out.at;
+      values(m, j) = best.trace(trees.root, j, [&](Index item, Index edge) { trees.put(item, edge, out); });
+    }
+  }
+  out.offsets[out.trees] = out.at;
+}
+
+// Write independent derivations of each row, `count` of them, one row after the other; no nodes if there is none.
+void sample_trees(Sentences sentences, Spans spans, Rules rules, Scores scores, Indices rows, double temperature, Index seed,
+                  Index count, Derivations out) {
+  require(temperature > 0.0, "the temperature must be above 0");
+  require(out.trees == static_cast<Index>(rows.shape(0)) * count, "there must be `count` derivations for each row");
+  Chart chart(Sentence(sentences, spans, rules, scores), sentences.longest(rows), temperature);
+  std::mt19937_64 numbers(static_cast<std::uint64_t>(seed));
+  for (std::size_t m = 0; m < rows.shape(0); ++m) {
+    chart.inside(rows(m), 0.0, 0.0);
+    const Trees trees(chart, temperature);
+    for (Index j = 0; j < count; ++j) {
+      out.offsets[m * count + j] = out.at;
+      if (!trees.empty())
+        draw_derivation(trees, trees.root, numbers, [&](Index item, Index edge) { trees.put(item, edge, out); });
+    }
   }
   out.offsets[out.trees] = out.at;
 }
@@ -984,5 +1112,5 @@ std::tuple<New<Index>, New<Index>, New<double>> probable_labels(Sentences senten
 
 } // namespace
 
-LATENTSTRUCT_MODULE(parsing, LEXICAL, UNARY, BINARY, score_boundaries, best_trees, best_f1_trees, derivation_atoms,
-                    count_constituents, pool_trees, probable_labels)
+LATENTSTRUCT_MODULE(parsing, LEXICAL, UNARY, BINARY, score_boundaries, best_trees, next_trees, sample_trees, best_f1_trees,
+                    derivation_atoms, count_constituents, pool_trees, probable_labels)

@@ -7,6 +7,7 @@ Indices = NDArray[np.int64]
 Matches = NDArray[np.int64]
 Columns = NDArray[np.int32]
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 def best_scores(pairs: Pairs, scoring: Scoring, chosen: Indices, values: Vector, /) -> None:
     """Find the score of the best alignment of each pair chosen[r]."""
@@ -88,6 +89,9 @@ def pool_given(
     pairs: Pairs, scoring: Scoring, chosen: Indices, matches: Matches, pointers: Indices, out: Vector, /
 ) -> None:
     """Find the probability of each match; those of pair chosen[r] are matches[pointers[r] : pointers[r+1]]."""
+
+def match_scores(pairs: Pairs, scoring: Scoring, k: int, out: Matrix, /) -> None:
+    """Write the scores (A, B) of all matches of pair k."""
 
 def pool_matches(pairs: Pairs, scoring: Scoring, chosen: Indices, out: Vector, /) -> None:
     """Write the match probabilities (A, B) of each chosen pair, one pair after the other."""

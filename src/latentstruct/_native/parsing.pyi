@@ -32,6 +32,35 @@ def best_trees(
     Each constituent adds costs[m] and each correct one subtracts gains[m].
     """
 
+def next_trees(
+    sentences: Sentences,
+    spans: Spans,
+    rules: Rules,
+    scores: Scores,
+    rows: Indices,
+    values: Matrix,
+    out: Derivations,
+    /,
+) -> None:
+    """Write the best derivations of each row, the best first, and their scores (rows, count), −inf if there are fewer.
+
+    The derivations of a row follow each other; missing ones have no nodes.
+    """
+
+def sample_trees(
+    sentences: Sentences,
+    spans: Spans,
+    rules: Rules,
+    scores: Scores,
+    rows: Indices,
+    temperature: float,
+    seed: int,
+    count: int,
+    out: Derivations,
+    /,
+) -> None:
+    """Write `count` independent derivations of each row; those of a row follow each other, without nodes if none."""
+
 def best_f1_trees(
     sentences: Sentences,
     spans: Spans,

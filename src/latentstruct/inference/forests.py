@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class EdgeEntries:
         edges, entries = self._of(rows, entry_at, edge_at)
         return sums_by(edges, potentials[entries], edge_at[-1])
 
-    def counts(self, rows: Indices, used: Vector, entry_at: Indices, edge_at: Indices) -> Vector:
+    def counts(self, rows: Indices, used: NDArray[Any], entry_at: Indices, edge_at: Indices) -> Vector:
         """Return the number of used edges of each entry."""
         edges, entries = self._of(rows, entry_at, edge_at)
         return sums_by(entries, used[edges], entry_at[-1])
@@ -144,6 +144,27 @@ class GraphForests:
         entries = EdgeEntries.of(unary), EdgeEntries.of(tables)
         return cls(structure, Forests.joined(forests), entries, np.array(n_levels), steps[0])
 
+    def _spans(self, rows: Indices) -> tuple[list[tuple[EdgeEntries, Indices]], Indices]:
+        """Return the entries of states and of tables of some graphs with their offsets, and those of edges."""
+        structure, edge_at = self.structure, offsets_from_lengths(np.diff(self.forests.edges_at)[rows])
+        firsts = structure.state_at[structure.variables_at], structure.table_at[structure.factors_at]
+        offsets = [offsets_from_lengths(np.diff(first)[rows]) for first in firsts]
+        return list(zip(self.entries, offsets, strict=True)), edge_at
+
+    def scores(self, rows: Indices, potentials: tuple[Vector, Vector]) -> Vector:
+        """Return the scores of the edges of some graphs, given their potentials."""
+        both, edge_at = self._spans(rows)
+        unary, tables = (
+            entries.sums(rows, values, at, edge_at) for values, (entries, at) in zip(potentials, both, strict=True)
+        )
+        return unary + tables
+
+    def counts(self, rows: Indices, used: NDArray[Any]) -> tuple[Vector, Vector]:
+        """Return how often the edges of some graphs use each state and each entry of tables."""
+        both, edge_at = self._spans(rows)
+        states, tables = (entries.counts(rows, used, at, edge_at) for entries, at in both)
+        return states, tables
+
     def levels(
         self, rows: Indices, potentials: tuple[Vector, Vector], slopes: Callable[[tuple[Vector, Vector]], Slopes]
     ) -> LossLevels:
@@ -151,19 +172,10 @@ class GraphForests:
 
         `slopes` returns the features of counts of states and of entries of tables.
         """
-        structure, edge_at = self.structure, offsets_from_lengths(np.diff(self.forests.edges_at)[rows])
-        firsts = structure.state_at[structure.variables_at], structure.table_at[structure.factors_at]
-        offsets = [offsets_from_lengths(np.diff(first)[rows]) for first in firsts]
-        both = list(zip(self.entries, offsets, strict=True))
-        unary, tables = (
-            entries.sums(rows, values, at, edge_at) for values, (entries, at) in zip(potentials, both, strict=True)
+        scores = self.scores(rows, potentials)
+        return self.forests.levels(
+            rows, scores, self.n_levels[rows], self.unit, lambda used: slopes(self.counts(rows, used))
         )
-
-        def used_slopes(used: Vector) -> Slopes:
-            states, pairs = (entries.counts(rows, used, at, edge_at) for entries, at in both)
-            return slopes((states, pairs))
-
-        return self.forests.levels(rows, unary + tables, self.n_levels[rows], self.unit, used_slopes)
 
 
 def _eliminated(

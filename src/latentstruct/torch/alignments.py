@@ -1,7 +1,7 @@
 """Global alignments of two sequences with affine gaps, on scores of a network."""
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Indices, offsets_from_lengths
+from latentstruct.core.types import Indices
 from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.forests import Forests
+from latentstruct.tasks.alignment.paths import ANY, DELETE, FREE, INSERT, MATCH, all_paths
 from latentstruct.torch.distributions import PartDistribution
 from latentstruct.torch.forest_structure import ForestStructure
 from latentstruct.torch.losses import named_part_loss
@@ -19,56 +20,7 @@ from latentstruct.torch.parts import structured_loss
 from latentstruct.torch.tensors import check_lengths, check_tensor, integers, reduce_losses
 
 UNKNOWN, GAP, PADDING = -1, -2, -100
-MATCH, DELETE, INSERT, ANY = range(4)
-"""States of a path at a cell: its last step is a match, a gap of the second or first sequence, or any of them."""
-OPEN, EXTEND, FREE = range(3)
-STEPS = (
-    (MATCH, ANY, FREE),
-    (DELETE, MATCH, OPEN),
-    (DELETE, DELETE, EXTEND),
-    (INSERT, MATCH, OPEN),
-    (INSERT, DELETE, OPEN),
-    (INSERT, INSERT, EXTEND),
-    (ANY, MATCH, FREE),
-    (ANY, DELETE, FREE),
-    (ANY, INSERT, FREE),
-)
-"""Steps to a state of a cell from a state of the cell before, by how gaps are scored. Where deletions and insertions
-meet, deletions come first, so that each set of matches has one path."""
-
-
-class _Paths(NamedTuple):
-    """All paths of m by n positions, and the kind, row, column and gap of each edge."""
-
-    forest: Forests
-    state: Indices  # MATCH, DELETE, INSERT or ANY
-    row: Indices  # the position of the first sequence that a match or deletion uses
-    column: Indices
-    gap: Indices  # OPEN, EXTEND or FREE
-
-
-@lru_cache(maxsize=128)
-def _all_paths(m: int, n: int) -> _Paths:
-    """Lay out four items per cell (i, j) of prefixes, row by row."""
-    cells = np.arange((m + 1) * (n + 1))
-    i, j = np.divmod(cells, n + 1)
-    back = np.array([n + 2, n + 1, 1, 0])  # from a cell to that before, by states
-    state, source, gap = np.array(STEPS).T
-    real = np.stack([(i > 0) & (j > 0), i > 0, j > 0, i >= 0], axis=1)[:, state]
-    # Paths begin with a match of nothing, which has no tail.
-    real[0, 0] = True
-    cell, step = np.nonzero(real)
-    tails = 4 * (cell - back[state[step]]) + source[step]
-    sizes = np.ones(len(cell), dtype=np.int64)
-    sizes[0] = 0
-    forest = Forests(
-        np.array([0, 4 * len(cells)]),
-        offsets_from_lengths(np.bincount(4 * cell + state[step], minlength=4 * len(cells))),
-        offsets_from_lengths(sizes),
-        tails[1:],
-        np.zeros(len(cell), dtype=np.int64),
-    )
-    return _Paths(forest, state[step], i[cell] - 1, j[cell] - 1, gap[step])
+_all_paths = lru_cache(maxsize=128)(all_paths)
 
 
 class AlignmentStructure(ForestStructure):

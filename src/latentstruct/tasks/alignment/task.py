@@ -1,6 +1,6 @@
 """Alignment of two sequences with learned substitution scores and affine gap costs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypedDict
@@ -28,13 +28,17 @@ from latentstruct.tasks.alignment.features import (
     sizes_of,
     with_derived,
 )
+from latentstruct.tasks.alignment.paths import all_paths
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.derived import Derivable, DerivedAnswers
 from latentstruct.tasks.row_parts import require_latents
 
 MOST_CELLS = 10**9
 """Largest product of the lengths of a pair, which is the number of bytes needed to trace the best path back."""
 MOST_POOLED_CELLS = 10**8
 """The same for sums over all alignments, which take 24 bytes per cell, and for all marginals of a batch together."""
+MOST_DERIVED_CELLS = 2 * 10**6
+"""The same for the best alignments and for samples, which take about 500 bytes per cell."""
 LINEAR_DOMAIN_SPREAD = 100.0
 """Largest score of a step, in temperatures, for which sums over paths are not kept as logarithms."""
 
@@ -98,7 +102,7 @@ def check_each(alignments: Any, name: str, sizes: Iterable[tuple[int, int]]) -> 
     return [check_matches(matches, name.format(k), size) for k, (matches, size) in enumerate(both)]
 
 
-class Alignment(BaseTask):
+class Alignment(DerivedAnswers, BaseTask):
     """Alignment of two sequences: s(y) = Σ_{(i,j)∈y} s(i, j) − open·(gaps) − extend·(further letters of gaps).
 
     Parameters
@@ -316,6 +320,24 @@ class Alignment(BaseTask):
         matches, pointers, values = self._best(batch, Query(w, "free"), np.zeros(batch.n_examples))
         found = zip(split(matches, pointers), values.tolist(), strict=True)
         return [Prediction(path, path if self.latent else None, value) for path, value in found]
+
+    def derivations(self, batch: AlignmentBatch, w: Vector) -> Iterator[Derivable]:
+        """Yield all alignments of each pair as derivations."""
+        scoring, local = self._scoring(w), self.mode == "local"
+        for k, (height, width) in enumerate(batch.sizes):
+            if height * width > MOST_DERIVED_CELLS:
+                got, expected = f"{height} and {width} letters", f"at most {MOST_DERIVED_CELLS}"
+                raise InputError(f"X[{k}]", Description(got), f"sequences with a product of lengths of {expected}")
+            scores, paths = np.empty((height, width)), all_paths(height, width, local)
+            kernels.match_scores(batch.pairs, scoring, k, scores)
+            matches, edges = paths.matches, np.array([-scoring.open, -scoring.extend, 0.0])[paths.gap]
+            places = np.column_stack([paths.row, paths.column])[matches]
+            edges[matches] = scores[*places.T]
+
+            def outputs(used: NDArray[np.uint8], matches: Indices = matches, places: Matches = places) -> list[Matches]:
+                return [places[used[matches] > 0]]
+
+            yield Derivable(paths.forest, edges, outputs)
 
     def align(self, pairs: Any, w: Vector) -> list[Matches]:
         """Return the best alignment of each pair of a batch, or of pairs of sequences."""

@@ -17,10 +17,12 @@ from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import boolean, check_parameters, integer, options, real
 from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.engine import Wide
+from latentstruct.inference.forests import GraphForests
 from latentstruct.inference.propagation import Counting
 from latentstruct.inference.structure import Beliefs, pairwise_graphs
 from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
+from latentstruct.tasks.derived import Derivable, DerivedAnswers
 from latentstruct.tasks.graph.batch import GraphBatch, HiddenNodes
 from latentstruct.tasks.graph.inputs import GraphInput as GraphInput
 from latentstruct.tasks.graph.inputs import grid_graph as grid_graph
@@ -47,7 +49,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
-class Graph(ItemLabels[GraphBatch]):
+class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
     f_v are the features of node v, f_e those of edge e = (p, q), a constant 1 if none are given.
@@ -304,6 +306,36 @@ class Graph(ItemLabels[GraphBatch]):
         outputs = split(self.layout_.decode(found.states, batch.kinds, unknown), batch.offsets)
         latents: Sequence[Any] = self._labelings(batch, found.states) if self.latent else [None] * len(outputs)
         return [Prediction(*triple) for triple in zip(outputs, latents, found.values.tolist(), strict=True)]
+
+    def derivations(self, batch: GraphBatch, w: Vector) -> list[Derivable]:
+        """Return all assignments as derivations; raise InputError if a graph is too wide for elimination."""
+        forests = GraphForests.of(batch.structure, np.zeros(batch.structure.state_at[-1]), self.max_entries)
+        if forests is None:
+            raise InputError(
+                "X",
+                Description("a graph that is too wide for exact answers"),
+                f"graphs that elimination solves with tables of at most {self.max_entries} entries",
+                "Increase `max_entries`, or use `marginals`, which belief propagation approximates.",
+            )
+        every, (node, state) = np.arange(batch.n_examples), members(batch.structure.state_at)
+        nothing = np.full(len(batch.kinds), UNKNOWN)
+
+        def outputs(used: NDArray[np.uint8]) -> list[NDArray]:
+            chosen, states = forests.counts(every, used)[0] > 0, np.zeros(len(batch.kinds), dtype=np.int64)
+            states[node[chosen]] = state[chosen]
+            return split(self.layout_.decode(states, batch.kinds, nothing), batch.offsets)
+
+        scores = forests.scores(every, batch.scores(Query(w, "free")))
+        return [Derivable(forests.forests, scores, outputs)]
+
+    def topk(self, batch: GraphBatch, w: Vector, k: int) -> list[list[Prediction]]:
+        """Return the k best labelings of each graph, the best first; fewer if there are not as many."""
+        for node in np.flatnonzero(batch.of_hidden_type)[:1]:
+            got = Description(f"node {locate(batch.offsets, node)[1]} of a hidden type")
+            expected = "graphs without hidden types for the best labelings"
+            name = f"X[{locate(batch.offsets, node)[0]}]"
+            raise InputError(name, got, expected, "States of hidden types are summed out; use `sample`.")
+        return super().topk(batch, w, k)
 
     def complete(self, batch: GraphBatch, w: Vector) -> list[NDArray]:
         """Return the best assignment of each graph among those that agree with its known labels."""

@@ -14,7 +14,7 @@ from latentstruct.core.pooling import check_query, latent_planes, pool_known
 from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters, integer, options
-from latentstruct.data.trees import Constituent
+from latentstruct.data.trees import Constituent, Tree
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_one_latent_each
@@ -355,15 +355,43 @@ class Parsing(ChosenLossTask):
         −inf.
         """
         rows, nothing = np.arange(batch.n_examples), np.zeros(batch.n_examples)
-        values, found = self._best(batch, self._scores(batch, w), rows, nothing, nothing)
+        return self._predictions(batch, rows, *self._best(batch, self._scores(batch, w), rows, nothing, nothing))
+
+    def _predictions(self, batch: ParsingBatch, rows: Indices, values: Vector, found: Derivations) -> list[Prediction]:
+        """Return the trees of derivations of some sentences."""
         answers = []
-        parts = zip(batch.tokens, values.tolist(), pairwise(found.offsets.tolist()), strict=True)
-        for tokens, value, (start, end) in parts:
+        for row, value, (start, end) in zip(rows, values.tolist(), pairwise(found.offsets.tolist()), strict=True):
             symbols, latent = np.divmod(found.symbol[start:end], self.splits)
             nodes = list(zip(found.kind[start:end].tolist(), symbols.tolist(), strict=True))
-            tree = layouts.derived_tree(self.grammar_, nodes, tokens)
+            tree = layouts.derived_tree(self.grammar_, nodes, batch.tokens[row])
             answers.append(Prediction(tree, latent if self.latent and nodes else None, value))
         return answers
+
+    def topk(self, batch: ParsingBatch, w: Vector, k: int) -> list[list[Prediction]]:
+        """Return the k best trees of each sentence, the best first; fewer if there are not as many.
+
+        With sub-symbols, these are the best pairs of a tree and its sub-symbols: trees may occur repeatedly.
+        """
+        rows, values = np.arange(batch.n_examples), np.empty((batch.n_examples, k))
+        found = self._empty_derivations(batch, np.repeat(rows, k))
+        with memory_errors(batch.lengths, len(self.rules_.root)):
+            kernels.next_trees(batch.sentences, batch.spans, self.rules_, self._scores(batch, w), rows, values, found)
+        trees = self._predictions(batch, np.repeat(rows, k), values.ravel(), found)
+        return [[one for one in trees[i * k : i * k + k] if one.score > -np.inf] for i in rows.tolist()]
+
+    def sample(
+        self, batch: ParsingBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
+    ) -> list[list[Tree]]:
+        """Return trees of each sentence, drawn independently from P(y | x); flat ones if there is no derivation."""
+        check_query(self, batch, "free", temperature)
+        rows = np.arange(batch.n_examples)
+        each = np.repeat(rows, n_samples)
+        found, seed = self._empty_derivations(batch, each), int(rng.integers(2**62))
+        data = batch.sentences, batch.spans, self.rules_, self._scores(batch, w), rows
+        with memory_errors(batch.lengths, len(self.rules_.root)):
+            kernels.sample_trees(*data, self._pooling(temperature), seed, n_samples, found)
+        trees = [one.y for one in self._predictions(batch, each, np.zeros(len(each)), found)]
+        return [trees[i * n_samples : i * n_samples + n_samples] for i in rows.tolist()]
 
     def marginals(self, batch: ParsingBatch, w: Vector, temperature: Temperature) -> list[dict[Constituent, float]]:
         """Return the probabilities of the constituents of each sentence under P(y | x) ∝ Σ_h exp(s(y, h)/ε).

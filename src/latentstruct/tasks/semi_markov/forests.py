@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, split
@@ -107,7 +108,7 @@ class SegmentForests:
         """All forests together."""
         return Forests.joined([edges.forest for edges in self.edges])
 
-    def tokens(self, used: Vector) -> tuple[Indices, Indices]:
+    def tokens(self, used: NDArray[Any]) -> tuple[Indices, Indices]:
         """Return the label of each token and whether a segment begins there, by the edges that are used."""
         label, begin = np.zeros((2, self.offsets[-1]), dtype=np.int64)
         sizes = offsets_from_lengths(len(edges.forest.losses) for edges in self.edges)

@@ -17,6 +17,7 @@ from latentstruct.core.validation import check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
+from latentstruct.tasks.derived import Derivable, DerivedAnswers
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.item_labels import known_accuracy
 from latentstruct.tasks.labels import LabelSet
@@ -137,7 +138,7 @@ def sums_between(values: Vector, offsets: Indices) -> Vector:
     return np.diff(np.append(0.0, np.cumsum(values))[offsets])
 
 
-class SemiMarkov(BaseTask[SegmentBatch]):
+class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
     """Segmentation of sequences: s(y) = Σ_segments [Σ_t w_label·x_t + l(label, length)] + Σ A[label before, label].
 
     Parameters
@@ -355,33 +356,12 @@ class SemiMarkov(BaseTask[SegmentBatch]):
         both = zip(found, values.tolist(), strict=True)
         return [Prediction(y, y if self.latent else None, value) for y, value in both]
 
-    def _derivations(self, batch: SegmentBatch, w: Vector) -> tuple[SegmentForests, Vector]:
-        """Return all segmentations as derivations, and the scores of their edges."""
+    def derivations(self, batch: SegmentBatch, w: Vector) -> list[Derivable]:
+        """Return all segmentations as derivations."""
         query = Query(w, "free")
         forests = SegmentForests.of(batch.offsets, len(self.labels_), self.longest_)
-        return forests, forests.scores_of(self._parts(batch, query).scores(query))
-
-    def topk(self, batch: SegmentBatch, w: Vector, k: int) -> list[list[Prediction]]:
-        """Return the k best segmentations of each sequence, the best first; fewer if there are not as many."""
-        forests, scores = self._derivations(batch, w)
-        values, used = forests.joined.best(scores, k)
-        rows = [self._divided(batch, *forests.tokens(row)) for row in used]
-        return [
-            [
-                Prediction(row[i], row[i] if self.latent else None, value)
-                for row, value in zip(rows, values[:, i].tolist(), strict=True)
-                if value > -np.inf
-            ]
-            for i in range(batch.n_examples)
-        ]
-
-    def sample(
-        self, batch: SegmentBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
-    ) -> list[list[Segmentation]]:
-        """Return segmentations of each sequence, drawn independently from P(y | x)."""
-        forests, scores = self._derivations(batch, w)
-        used = forests.joined.sample(scores, temperature.output, n_samples, int(rng.integers(2**62)))
-        return [list(one) for one in zip(*(self._divided(batch, *forests.tokens(row)) for row in used), strict=True)]
+        scores = forests.scores_of(self._parts(batch, query).scores(query))
+        return [Derivable(forests.joined, scores, lambda used: self._divided(batch, *forests.tokens(used)))]
 
     def marginals(self, batch: SegmentBatch, w: Vector, temperature: Temperature) -> list[NDArray[np.float64]]:
         """Return the label probabilities of each token, a list of arrays (T, S)."""

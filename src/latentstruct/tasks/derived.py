@@ -1,0 +1,61 @@
+"""Answers of structures whose outputs are the derivations of forests: the best outputs, and random ones."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latentstruct.core.protocols import Prediction, Temperature
+from latentstruct.core.types import Vector
+from latentstruct.inference.forests import Forests
+
+
+class Derivable(NamedTuple):
+    """All outputs of some consecutive examples as derivations.
+
+    Attributes
+    ----------
+    forests : Forests
+        One per example.
+    scores : ndarray of shape (E,)
+        Scores of their edges.
+    outputs : callable
+        Returns one output per example, given 1 for each edge (E,) that they use and 0 for others.
+    """
+
+    forests: Forests
+    scores: Vector
+    outputs: Callable[[NDArray[np.uint8]], list[Any]]
+
+
+class DerivedAnswers:
+    """`topk` and `sample` of tasks that define `derivations`."""
+
+    latent: bool
+
+    def derivations(self, batch: Any, w: Vector) -> Iterable[Derivable]:
+        """Return all outputs of the examples of a batch, in their order."""
+        raise NotImplementedError
+
+    def topk(self, batch: Any, w: Vector, k: int) -> list[list[Prediction]]:
+        """Return the k best outputs of each example, the best first; fewer if there are not as many."""
+        found = []
+        for some in self.derivations(batch, w):
+            values, used = some.forests.best(some.scores, k)
+            ranked = zip(*map(some.outputs, used), strict=True)
+            for outputs, scores in zip(ranked, values.T.tolist(), strict=True):
+                pairs = zip(outputs, scores, strict=True)
+                found.append([Prediction(y, y if self.latent else None, s) for y, s in pairs if s > -np.inf])
+        return found
+
+    def sample(
+        self, batch: Any, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
+    ) -> list[list[Any]]:
+        """Return outputs of each example, drawn independently from P(y | x)."""
+        drawn: list[list[Any]] = []
+        for some in self.derivations(batch, w):
+            seed = int(rng.integers(2**62))
+            used = some.forests.sample(some.scores, temperature.output, n_samples, seed)
+            drawn += map(list, zip(*map(some.outputs, used), strict=True))
+        return drawn
