@@ -9,21 +9,6 @@ using namespace latentstruct;
 
 namespace {
 
-// Tables are seen as of shape (outer, card, inner) around one of their axes; body(p, x) for each entry p in state x.
-template <typename Body>
-LATENTSTRUCT_INLINE void along_axis(Index outer, Index card, Index inner, Body body) {
-  Index p = 0;
-  for (Index o = 0; o < outer; ++o) {
-    if (inner == 1) {
-      for (Index x = 0; x < card; ++x) body(p + x, x);
-      p += card;
-    } else {
-      for (Index x = 0; x < card; ++x, p += inner)
-        for (Index i = 0; i < inner; ++i) body(p + i, x);
-    }
-  }
-}
-
 // Messages and beliefs of factors of any number of variables, over one of the selected graphs at a time.
 struct FactorMessages {
   const Wiring &wiring;

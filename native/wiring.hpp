@@ -98,6 +98,21 @@ struct Sizes {
   }
 };
 
+// Tables are seen as of shape (outer, card, inner) around one of their axes; body(p, x) for each entry p in state x.
+template <typename Body>
+LATENTSTRUCT_INLINE void along_axis(Index outer, Index card, Index inner, Body body) {
+  Index p = 0;
+  for (Index o = 0; o < outer; ++o) {
+    if (inner == 1) {
+      for (Index x = 0; x < card; ++x) body(p + x, x);
+      p += card;
+    } else {
+      for (Index x = 0; x < card; ++x, p += inner)
+        for (Index i = 0; i < inner; ++i) body(p + i, x);
+    }
+  }
+}
+
 // Beliefs of outputs that are closer than this to the largest share the place of the maximum at temperature 0.
 constexpr double TIE = 1e-9;
 inline double tie_below(double top) { return top - TIE * (1.0 + std::abs(top)); }

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from latentstruct import Graph, LatentSSVM, StructuralSVM, grid_graph
 from latentstruct.core.protocols import HARD, Query
-from latentstruct.inference.bounds import BoundedInference, Bounds
+from latentstruct.inference import engine
+from latentstruct.inference.bounds import Bounds
 
 WIDE = ("bounds", "toulbar2")
 
@@ -76,14 +77,30 @@ def test_unknown_labels_are_completed(wide):
 
 def test_bounds_are_relative_to_the_value_that_is_returned(monkeypatch):
     X, Y = make_data(2)
-    task = Graph(max_entries=9, wide="bounds")
+    task = Graph(max_entries=9, wide="toulbar2")
     task.learn(X, Y)
     w = np.random.default_rng(0).normal(size=task.n_features)
     batch = task.prepare(X, Y)
-    plain = task.pool_batch(batch, Query(w, "free", HARD))
-    upper = float((plain.values + plain.excess).max()) + 1.0
+    upper = 1e3
     nothing = Bounds(-np.inf, upper, np.zeros(16, dtype=np.int64))
-    monkeypatch.setattr(BoundedInference, "run", lambda *_, **__: nothing)
-    found = task.pool_batch(task.prepare(X, Y), Query(w, "free", HARD))
+    monkeypatch.setattr(engine, "maximize", lambda *_: nothing)
+    found = task.pool_batch(batch, Query(w, "free", HARD))
     np.testing.assert_allclose(found.values + found.excess, upper)
     assert not np.any(found.exact)
+
+
+def test_messages_of_other_weights_do_not_loosen_bounds_of_later_ones():
+    X, Y = make_data(3)
+    exact, bounded = Graph(), Graph(max_entries=9, wide="bounds")
+    rng = np.random.default_rng(0)
+    for task in (exact, bounded):
+        task.learn(X, Y)
+    batches = [task.prepare(X, Y) for task in (exact, bounded)]
+    for _ in range(5):
+        w = rng.normal(size=exact.n_features)
+        maxima, found = (
+            task.pool_batch(batch, Query(w, "augmented", HARD))
+            for task, batch in zip((exact, bounded), batches, strict=True)
+        )
+        assert np.all(found.values <= maxima.values + 1e-8)
+        assert np.all(found.values + found.excess >= maxima.values - 1e-8)

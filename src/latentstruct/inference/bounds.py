@@ -11,8 +11,10 @@ from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import integer, real
 from latentstruct.exceptions import InputError
+from latentstruct.inference.ascent import Ascent
 from latentstruct.inference.covers import Block, Cover, partition
 from latentstruct.inference.elimination import Layout
+from latentstruct.inference.propagation import Propagation
 from latentstruct.inference.structure import FactorGraphs, table_states
 
 STAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
@@ -97,6 +99,8 @@ class BoundedInference:
         self.structure, self.max_entries, self.max_iter, self.tol = structure, max_entries, max_iter, tol
         self._layout = Layout.of(structure, np.zeros(1, dtype=np.int64))
         self._pieces = _Pieces(structure, max_entries)
+        nothing = np.zeros(len(structure.cards), dtype=np.bool_)
+        self._ascent = Ascent(Propagation(structure, nothing), tol, max_entries)
         self._n_partitions = min(n_partitions, len(structure.cards))
         self._partitions: list[list[Block]] = []
 
@@ -135,9 +139,14 @@ class BoundedInference:
         return self._hard(unary, tables, division, given)
 
     def _hard(self, unary: Vector, tables: Vector, division: "_Division", starts: list[Indices]) -> Bounds:
+        ascent = self._ascent.run(unary, tables)
+        assert ascent.excess is not None
+        value = float(ascent.values[0])
+        upper = min(division.upper(0.0), value + float(ascent.excess[0]))
+        if upper - value <= self.tol * max(1.0, abs(value)):
+            return Bounds(value, max(upper, value), ascent.states)
         scale = division.scale
-        best = self._best(unary, tables, 0.0, starts)
-        upper = division.upper(0.0)
+        best = self._best(unary, tables, 0.0, [ascent.states, *starts])
         for stage in STAGES:
             division.minimize(stage * scale, self.max_iter)
             upper = min(upper, division.upper(0.0))

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths
-from latentstruct.inference.bounds import BoundedInference, Bounds
+from latentstruct.core.types import Indices, offsets_from_lengths
+from latentstruct.inference.ascent import PROVED, Ascent
 from latentstruct.inference.elimination import Elimination, Layout, selected_graphs
 from latentstruct.inference.propagation import Counting, Propagated, Propagation, run_split
 from latentstruct.inference.structure import FactorGraphs, assignment_entries
@@ -16,11 +16,8 @@ from latentstruct.inference.toulbar2 import maximize
 
 Wide = Literal["propagation", "bounds", "toulbar2"]
 
-BOUND_ENTRIES, BOUND_ITERATIONS, BOUND_TOL, PARTITIONS = 2**9, 30, 1e-4, 2
-"""Parameters of `BoundedInference`: training to a gap of 0.1 % needs no tighter bounds."""
-
-PROVED = 1e-9
-"""Relative gap at which an assignment counts as the best."""
+BOUND_TOL, BOUND_ENTRIES = 1e-5, 2**16
+"""Relative gap of bounded maxima, and the largest table of what remains of their graphs, see `Ascent`."""
 
 
 class Inference:
@@ -41,9 +38,8 @@ class Inference:
     max_iterations, damping, tol, anneal, counting :
         See `Propagation`.
     wide : {"propagation", "bounds", "toulbar2"}
-        How maxima of graphs beyond the limit are found where all temperatures are 0. "bounds" improves the result of
-        belief propagation by local search and computes an upper bound, see `BoundedInference`; "toulbar2" searches by
-        branch and bound (extra ``toulbar2``).
+        How maxima of graphs beyond the limit are found where all temperatures are 0. "bounds" also computes upper
+        bounds, see `Ascent`; "toulbar2" searches by branch and bound (extra ``toulbar2``).
 
     Attributes
     ----------
@@ -66,10 +62,10 @@ class Inference:
         wide: Wide = "propagation",
     ) -> None:
         self.structure, self.wide = structure, wide
-        self._bounded: dict[int, BoundedInference] = {}
         self.elimination = Elimination(structure, hidden, max_entries)
         self.exact = self.elimination.feasible
         self.propagation: Propagation | None = None
+        self.ascent: Ascent | None = None
         self.message_at: Indices = np.zeros(structure.n_graphs + 1, dtype=np.int64)
         if not self.exact.all():
             self.propagation = Propagation(
@@ -77,6 +73,8 @@ class Inference:
             )
             lengths = np.diff(self.propagation.message_at)
             self.message_at = offsets_from_lengths(np.where(self.exact, 0, lengths))
+            if wide == "bounds":
+                self.ascent = Ascent(self.propagation, BOUND_TOL, min(max_entries, BOUND_ENTRIES))
 
     def run(
         self,
@@ -97,9 +95,10 @@ class Inference:
             message_at[g + 1] if all graphs were selected. If those of a graph are all 0, it has none.
         """
         selected = selected_graphs(self.structure, graphs)
-        found = run_split(self.elimination, self.propagation, unary, tables, temperature, selected, warm)
-        if self.propagation is not None and self.bounds_maxima(temperature):
-            self._bound(found, unary, tables, selected)
+        method = self.ascent if self.ascends(temperature) else self.propagation
+        found = run_split(self.elimination, method, unary, tables, temperature, selected, warm)
+        if self.propagation is not None and self.wide == "toulbar2" and self.bounds_maxima(temperature):
+            self._search(found, unary, tables, selected)
         return found
 
     def bounds_maxima(self, temperature: Temperature) -> bool:
@@ -111,8 +110,8 @@ class Inference:
             and not (temperature.latent > 0 and hidden.any())
         )
 
-    def _bound(self, found: Propagated, unary: ArrayLike, tables: ArrayLike, selected: Indices) -> None:
-        """Improve the assignments of wide graphs, and bound their maxima."""
+    def _search(self, found: Propagated, unary: ArrayLike, tables: ArrayLike, selected: Indices) -> None:
+        """Replace the assignments of wide graphs by those that toulbar2 finds."""
         layout = Layout.of(self.structure, selected)
         unary, tables = layout.check_unary(unary), layout.check_tables(tables)
         found.excess = np.zeros(len(selected))
@@ -120,10 +119,11 @@ class Inference:
             in_unary, in_tables, in_states = (
                 slice(*at[k : k + 2]) for at in (layout.unary_at, layout.tables_at, layout.variables_at)
             )
-            bounds = self._maximize(selected[k], unary[in_unary], tables[in_tables], found.states[in_states])
+            one = self.structure.only(selected[k])
+            bounds = maximize(one, unary[in_unary], tables[in_tables])
             if bounds.lower > found.values[k]:
                 found.values[k], found.states[in_states] = bounds.lower, bounds.states
-                chosen = assignment_entries(self.structure.only(selected[k]), bounds.states)
+                chosen = assignment_entries(one, bounds.states)
                 for beliefs, entries in zip((found.unary[in_unary], found.tables[in_tables]), chosen, strict=True):
                     beliefs[:] = 0.0
                     beliefs[entries] = 1.0
@@ -132,14 +132,9 @@ class Inference:
             found.excess[k] = 0.0 if bounds.upper <= value else bounds.upper - value
             found.exact[k] = found.excess[k] <= PROVED * max(1.0, abs(value))
 
-    def _maximize(self, g: int, unary: Vector, tables: Vector, start: Indices) -> Bounds:
-        if self.wide == "toulbar2":
-            return maximize(self.structure.only(g), unary, tables)
-        if g not in self._bounded:
-            self._bounded[g] = BoundedInference(
-                self.structure.only(g), BOUND_ENTRIES, BOUND_ITERATIONS, BOUND_TOL, PARTITIONS
-            )
-        return self._bounded[g].run(unary, tables, starts=[start])
+    def ascends(self, temperature: Temperature) -> bool:
+        """Return whether messages are those of `Ascent`, for which those of any other potentials are a good start."""
+        return self.ascent is not None and self.bounds_maxima(temperature)
 
     def describe(self, graph: int = 0) -> str:
         """Return a description of how one graph is pooled."""

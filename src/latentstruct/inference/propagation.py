@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,8 +58,22 @@ class Propagated(Beliefs):
     updates: NDArray[np.int64]
 
 
+class MessagePassing(Protocol):
+    """Pools wide graphs by messages."""
+
+    def run(
+        self,
+        unary: ArrayLike,
+        tables: ArrayLike,
+        temperature: Temperature,
+        graphs: ArrayLike | None = None,
+        messages: ArrayLike | None = None,
+    ) -> Propagated:
+        """Return beliefs of the selected graphs."""
+
+
 @dataclass
-class _Task:
+class Work:
     """Potentials and messages of the selected graphs; factors of one variable are folded into `folded`."""
 
     selected: Selected
@@ -146,13 +160,13 @@ class Propagation:
         self.max_iterations, self.damping, self.tol = max_iterations, damping, tol
         self.anneal, self.max_entries, self.counting = tuple(anneal), max_entries, counting
         self.decoding_counting: Counting = "trees" if counting == "trees" else "bethe"
-        self._wiring, self.forest = wire(structure)
-        self._soft_wiring = self._wiring
+        self.wiring, self.forest = wire(structure)
+        self._soft_wiring = self.wiring
         if counting != "bethe":
-            self._soft_wiring = self._wiring._replace(shares=tree_shares(structure))
+            self._soft_wiring = self.wiring._replace(shares=tree_shares(structure))
         if self.decoding_counting == "trees":
-            self._wiring = self._soft_wiring
-        self.message_at = self._wiring.message_at[structure.scope_at[structure.factors_at]]
+            self.wiring = self._soft_wiring
+        self.message_at = self.wiring.message_at[structure.scope_at[structure.factors_at]]
         self.n_messages = _count_messages(structure)
         self._pairwise = _largest_arity(structure) <= 2
         self._separable = _separable(structure, self.hidden)
@@ -177,7 +191,7 @@ class Propagation:
             Messages of an earlier run over the same graphs to start from. If those of a graph are all 0, it has none.
         """
         check_temperature(*temperature)
-        task = self._begin(unary, tables, selected_graphs(self.structure, graphs), messages)
+        task = self.begin(unary, tables, selected_graphs(self.structure, graphs), messages)
         weights = self._weights(temperature)
         if weights[0] > 0:
             beliefs = self._pooled(task, weights)
@@ -196,7 +210,8 @@ class Propagation:
             return latent, latent
         return output, COLD * output if latent == 0 else latent
 
-    def _begin(self, unary: ArrayLike, tables: ArrayLike, graphs: Indices, messages: ArrayLike | None) -> _Task:
+    def begin(self, unary: ArrayLike, tables: ArrayLike, graphs: Indices, messages: ArrayLike | None) -> Work:
+        """Return the checked potentials of the selected graphs, and messages to start from."""
         layout = Layout.of(self.structure, graphs)
         unary, tables = layout.check_unary(unary), layout.check_tables(tables)
         lengths = self.message_at[graphs + 1] - self.message_at[graphs]
@@ -213,13 +228,13 @@ class Propagation:
             # What was impossible under other potentials may be possible under these.
             begin[:] = np.where(np.isfinite(given), given, 0.0)
         folded, constants = unary.copy(), np.zeros(len(graphs))
-        propagation.fold(self._wiring, selected, tables, folded, constants)
+        propagation.fold(self.wiring, selected, tables, folded, constants)
         nothing = np.zeros(len(graphs), dtype=np.int64)
-        return _Task(selected, unary, tables, folded, constants, begin, nothing, np.zeros(len(graphs)))
+        return Work(selected, unary, tables, folded, constants, begin, nothing, np.zeros(len(graphs)))
 
     def _sweep(
         self,
-        task: _Task,
+        task: Work,
         weights: tuple[float, float],
         wanted: Flags,
         max_sweeps: int,
@@ -231,7 +246,7 @@ class Propagation:
         hidden = self._nothing_hidden if equal else self.hidden
         once = self.forest if equal else np.zeros_like(self.forest)
         limits = (max_sweeps, float(self.damping), float(tol))
-        wiring = self._soft_wiring if pooled else self._wiring
+        wiring = self._soft_wiring if pooled else self.wiring
         pairwise = self._pairwise[task.selected.graphs]
         shared = (task.folded, task.tables, task.messages, hidden, weights, limits, once)
         found = (task.sweeps, task.residuals)
@@ -243,7 +258,7 @@ class Propagation:
     def _is_exact(self, graphs: Indices, weights: tuple[float, float]) -> Flags:
         return self.forest[graphs] & (weights[0] == weights[1] or self._separable[graphs])
 
-    def _pooled(self, task: _Task, weights: tuple[float, float]) -> Propagated:
+    def _pooled(self, task: Work, weights: tuple[float, float]) -> Propagated:
         """Values and beliefs at ε_y > 0."""
         everything = np.ones(len(task.selected.graphs), dtype=np.bool_)
         self._sweep(task, weights, everything, self.max_iterations, self.tol, pooled=True)
@@ -262,15 +277,15 @@ class Propagation:
             tables,
         )
         states = np.empty(int(task.selected.variables_at[-1]), dtype=np.int64)
-        factors.most_probable(self._wiring, task.selected, marginals, states)
+        factors.most_probable(self.wiring, task.selected, marginals, states)
         converged = task.residuals <= self.tol
         exact = converged & self._is_exact(task.selected.graphs, weights)
         updates = task.sweeps * self.n_messages[task.selected.graphs]
         return Propagated(values, marginals, tables, states, exact, converged, task.messages, task.sweeps, updates)
 
-    def _searched(self, task: _Task, weights: tuple[float, float]) -> Propagated:
+    def _searched(self, task: Work, weights: tuple[float, float]) -> Propagated:
         """The best outputs that were decoded at ε_y = 0 or on the way there, with their values and beliefs."""
-        search = _Search(self, task, weights)
+        search = Search(self, task, weights)
         exact = self._is_exact(task.selected.graphs, weights)
         annealed = ~exact & ~_has_messages(task)
         if annealed.any():
@@ -305,10 +320,10 @@ class Propagation:
         return self._given
 
 
-class _Search:
+class Search:
     """The best assignment of each selected graph decoded so far, at ε_y = 0."""
 
-    def __init__(self, owner: Propagation, task: _Task, weights: tuple[float, float]) -> None:
+    def __init__(self, owner: Propagation, task: Work, weights: tuple[float, float]) -> None:
         self.owner, self.task, self.latent = owner, task, weights[1]
         self.hidden = owner._nothing_hidden if weights[1] == 0 else owner.hidden
         self.states = np.zeros(int(task.selected.variables_at[-1]), dtype=np.int64)
@@ -316,7 +331,7 @@ class _Search:
 
     def look(self, wanted: Flags) -> None:
         """Decode the graphs `wanted` from the current messages and keep assignments that are better."""
-        task, wiring = self.task, self.owner._wiring
+        task, wiring = self.task, self.owner.wiring
         states = self.states.copy()
         factors.decode(
             wiring, task.selected, wanted, task.folded, task.tables, task.messages, self.hidden, self.latent, states
@@ -338,7 +353,7 @@ class _Search:
         if self.latent > 0:
             return self.owner.given_outputs().beliefs(task, self.states, self.latent)
         unary, tables = np.zeros_like(task.unary), np.zeros_like(task.tables)
-        factors.indicate(self.owner._wiring, task.selected, self.states, self.values, unary, tables)
+        factors.indicate(self.owner.wiring, task.selected, self.states, self.values, unary, tables)
         sure = np.ones(len(self.values), dtype=np.bool_)
         return Beliefs(self.values, unary, tables, self.states, sure, sure.copy())
 
@@ -357,18 +372,18 @@ class _Given:
                 rest, everything, owner.max_iterations, owner.damping, owner.tol, counting=owner.decoding_counting
             )
 
-    def _run(self, task: _Task, states: NDArray[np.int64], latent: float) -> tuple[Beliefs, Vector]:
+    def _run(self, task: Work, states: NDArray[np.int64], latent: float) -> tuple[Beliefs, Vector]:
         graphs = task.selected.graphs
         unary, tables, constants = self.conditioned.reduce(task.unary, task.tables, states, graphs)
         temperature = Temperature(latent, latent)
         return run_split(self.elimination, self.propagation, unary, tables, temperature, graphs, None), constants
 
-    def values(self, task: _Task, states: NDArray[np.int64], latent: float) -> Vector:
+    def values(self, task: Work, states: NDArray[np.int64], latent: float) -> Vector:
         """Return smax_{ε_h} over h of s(ŷ, h), shape (k,)."""
         beliefs, constants = self._run(task, states, latent)
         return beliefs.values + constants
 
-    def beliefs(self, task: _Task, states: NDArray[np.int64], latent: float) -> Beliefs:
+    def beliefs(self, task: Work, states: NDArray[np.int64], latent: float) -> Beliefs:
         """Return beliefs of the whole graphs given ŷ."""
         beliefs, constants = self._run(task, states, latent)
         return self.conditioned.spread(beliefs, states, task.selected.graphs, constants)
@@ -376,14 +391,14 @@ class _Given:
 
 def run_split(
     elimination: Elimination,
-    propagation: Propagation | None,
+    propagation: MessagePassing | None,
     unary: ArrayLike,
     tables: ArrayLike,
     temperature: Temperature,
     graphs: Indices,
     messages: ArrayLike | None,
 ) -> Propagated:
-    """Eliminate the selected graphs that are feasible and run belief propagation on the others.
+    """Eliminate the selected graphs that are feasible and pass messages on the others.
 
     `messages`, given and returned, are those of the others only, one graph after the other; `propagation` may be None
     if there are none.
@@ -419,6 +434,9 @@ def run_split(
         else:
             part = propagation.run(*potentials, temperature, graphs[chosen], messages)
             merged.messages, merged.sweeps[chosen], merged.updates[chosen] = part.messages, part.sweeps, part.updates
+            if part.excess is not None:
+                merged.excess = np.zeros(n)
+                merged.excess[chosen] = part.excess
         merged.values[chosen], merged.exact[chosen], merged.converged[chosen] = part.values, part.exact, part.converged
         merged.unary[in_unary], merged.tables[in_tables] = part.unary, part.tables
         merged.states[positions(layout.variables_at, chosen)[0]] = part.states
@@ -544,7 +562,7 @@ def _separable(structure: FactorGraphs, hidden: Flags) -> Flags:
     return separable
 
 
-def _has_messages(task: _Task) -> Flags:
+def _has_messages(task: Work) -> Flags:
     """Return which selected graphs have messages to start from."""
     given = np.zeros(len(task.selected.graphs), dtype=np.bool_)
     given[np.searchsorted(task.selected.messages_at, np.flatnonzero(task.messages), side="right") - 1] = True

@@ -269,7 +269,7 @@ class GraphBatch:
             place = name, query.mode, temperature
             kept, n_messages = self.kept.get(place), int(engine.message_at[-1])
             fits = kept is not None and (len(kept.weights), len(kept.messages)) == (len(w), n_messages)
-            if kept is None or not fits or not _is_near(w, kept.weights):
+            if kept is None or not fits or not (engine.ascends(temperature) or _is_near(w, kept.weights)):
                 kept = self.kept[place] = Remembered(name, query.mode, *temperature, w.copy(), np.zeros(n_messages))
         chosen = slice(None) if rows is None else positions(engine.message_at, rows)[0]
         found = engine.run(*scores, temperature, rows, kept.messages[chosen])

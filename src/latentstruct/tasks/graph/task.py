@@ -80,10 +80,9 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         Cost γ of each node without a known label whose state differs from that of another assignment, for `ModLat` and
         `IterativeLSVM`.
     wide : {"propagation", "bounds", "toulbar2"}, default="propagation"
-        How maxima are found where elimination is not possible and both temperatures are 0. "bounds" improves the result
-        of belief propagation by exact moves of blocks and bounds the maximum by dual decomposition; "toulbar2" finds it
-        by branch and bound (``pip install 'latentstruct[toulbar2]'``). Both are slower, but the gap after training is
-        proven.
+        How maxima are found where elimination is not possible and both temperatures are 0. "bounds" replaces belief
+        propagation by reweighted messages, which give upper bounds, and eliminates the states that these leave;
+        "toulbar2" is branch and bound (``pip install 'latentstruct[toulbar2]'``). The gap of training is then proven.
 
     Notes
     -----
