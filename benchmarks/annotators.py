@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from latentstruct import CRF, AnnotatorCRF, Chain, DawidSkene, HiddenCRF, WindowFeatures, assign_folds, majority_vote
-from latentstruct.datasets.home import dataset_file
 from latentstruct.metrics import chunk_scores
+from latentstruct_papers.datasets.home import dataset_file
 
 N_WORKERS, N_FOLDS = 47, 5
 

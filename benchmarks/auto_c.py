@@ -20,7 +20,7 @@ from latentstruct import (
     WindowFeatures,
     assign_folds,
 )
-from latentstruct.datasets import load_conll2000, load_letor_mq2008, load_ocr_letters, load_uci_promoters
+from latentstruct_papers.datasets import load_conll2000, load_letor_mq2008, load_ocr_letters, load_uci_promoters
 
 SENTENCES = 2000
 PEER = "GridSearchCV"

@@ -8,9 +8,9 @@ from benchmarks.common import Line, cpu, crfsuite_train
 from latentstruct import CRF, Chain, WindowFeatures
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Temperature
-from latentstruct.datasets import load_conll2000
 from latentstruct.metrics import chunk_scores
 from latentstruct.solvers.lbfgs import evaluate
+from latentstruct_papers.datasets import load_conll2000
 
 
 def seconds_of_evaluation(model: CRF, X, Y) -> float:

@@ -15,9 +15,9 @@ from benchmarks.common import Line, cpu, crfsuite_train
 from benchmarks.letters import pixel_names
 from latentstruct import Chain, Multiclass, StructuralSVM, WindowFeatures
 from latentstruct.core.protocols import Iteration
-from latentstruct.datasets import load_conll2000, load_ocr_letters
 from latentstruct.metrics import chunk_scores
 from latentstruct.progress.eta import StoppingRule, TrainingTime
+from latentstruct_papers.datasets import load_conll2000, load_ocr_letters
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)
 GOAL = 1e-3

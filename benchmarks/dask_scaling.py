@@ -16,8 +16,8 @@ from distributed import Client, LocalCluster
 
 from benchmarks.common import Line
 from latentstruct import CRF, Chain, WindowFeatures
-from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
+from latentstruct_papers.datasets import load_conll2000
 
 WORKERS = (1, 2)
 ITERATIONS = 12

@@ -7,9 +7,9 @@ from latentstruct import LatentMulticlass, Temperature, build_objective
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
 from latentstruct.core.regularizers import GroupNorm
-from latentstruct.datasets import load_mnist
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.solvers.stochastic import AlternatingSubgradient
+from latentstruct_papers.datasets import load_mnist
 from latentstruct_papers.digit_pairs import PAIRS, DigitPair, make_pair
 
 # Passes over the data after which objectives are compared, by C.

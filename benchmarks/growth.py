@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.common import Line, cpu
 from latentstruct import Bundle, Chain, StructuralSVM
-from latentstruct.datasets import load_ocr_letters
+from latentstruct_papers.datasets import load_ocr_letters
 
 
 def run(quick: bool = False) -> list[Line]:

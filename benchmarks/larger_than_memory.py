@@ -46,8 +46,8 @@ def synthetic(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
 
 def repeated_chunking(n_tokens: int) -> Iterator[tuple[list[Any], list[Any]]]:
     """Yield the sentences of CoNLL-2000, block by block, repeated until the number of tokens is reached."""
-    from latentstruct.datasets import load_conll2000
     from latentstruct.features.windows import WindowFeatures
+    from latentstruct_papers.datasets import load_conll2000
 
     known = load_conll2000()
     sentences, labels = known.tokens, known.Y

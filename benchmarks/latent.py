@@ -10,11 +10,12 @@ from scipy.spatial.distance import squareform
 
 from benchmarks.common import Line, cpu
 from latentstruct import CCCP, Chain, Coreference, HiddenCRF, LatentSSVM, Motif, Temperature, WindowFeatures
-from latentstruct.datasets import load_conll2000, load_litbank, load_yeast_ars, make_planted_motif
+from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import InputError
 from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import chunk_scores
 from latentstruct.tasks.motif.sites import best_matches, common_shift, find_sites
+from latentstruct_papers.datasets import load_conll2000, load_litbank, load_yeast_ars
 
 TOL = 1e-3
 

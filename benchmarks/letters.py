@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.common import Line, cpu, crfsuite_train
 from latentstruct import CRF, Chain, StructuralSVM
-from latentstruct.datasets import load_ocr_letters
+from latentstruct_papers.datasets import load_ocr_letters
 
 PEER = "CRFsuite L-BFGS"
 # All label × pixel and label × label weights, as in our models.

@@ -9,11 +9,11 @@ from typing import Any
 
 from latentstruct import Coreference, LatentSSVM
 from latentstruct.cli.kinds.coreference.command import choose_penalty
-from latentstruct.datasets import load_litbank
 from latentstruct.estimators.folds import take
 from latentstruct.features.mentions import MentionPairFeatures, baseline_clusters
 from latentstruct.metrics import cluster_scores
 from latentstruct.progress.display import Progress
+from latentstruct_papers.datasets import load_litbank
 
 FOLDS = 10
 

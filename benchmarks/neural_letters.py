@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from latentstruct import Chain, StructuralSVM
-from latentstruct.datasets import load_ocr_letters
 from latentstruct.torch import ChainLoss
+from latentstruct_papers.datasets import load_ocr_letters
 
 N_LETTERS, BATCH, EPOCHS = 26, 32, {"nine/one": 8, "one/nine": 40}
 

@@ -7,9 +7,9 @@ import numpy as np
 from benchmarks.common import Line, cpu
 from latentstruct.core.protocols import Temperature
 from latentstruct.data.trees import tagged_words
-from latentstruct.datasets import load_cess_esp
 from latentstruct.tasks.parsing.arrays import Rules
 from latentstruct.tasks.parsing.task import Parsing
+from latentstruct_papers.datasets import load_cess_esp
 
 WORDS = 25
 LIMIT_SECONDS = 0.020

@@ -18,7 +18,7 @@ from latentstruct import (
     regularization_path,
 )
 from latentstruct.core.parameters import clone
-from latentstruct.datasets import load_conll2000, load_letor_mq2008, load_ocr_letters, load_uci_promoters
+from latentstruct_papers.datasets import load_conll2000, load_letor_mq2008, load_ocr_letters, load_uci_promoters
 
 C_MIN, C_MAX, TOL = 1e-3, 1e2, 1e-3
 # C of the fits that the path is compared with, and number of random C at which its bounds are checked.

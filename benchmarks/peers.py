@@ -11,7 +11,7 @@ from benchmarks.digits import crammer_singer_objective
 from benchmarks.letters import split
 from benchmarks.propagation import installed
 from latentstruct import Chain, ExampleTask, Multiclass, StructuralSVM
-from latentstruct.datasets import load_ocr_letters
+from latentstruct_papers.datasets import load_ocr_letters
 
 # All have to reach the gap that our estimators have by default, as a share of the objective.
 GAP = 1e-3

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.common import Line, cpu
 from latentstruct import CRF, Chain, FeaturePipeline, WindowFeatures, load
-from latentstruct.datasets import load_conll2000
+from latentstruct_papers.datasets import load_conll2000
 
 ITERATIONS, SENTENCES, PASSES = 15, 600, 3
 OFFSETS = (-2, -1, 0, 1, 2)

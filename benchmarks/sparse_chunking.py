@@ -26,7 +26,7 @@ C = 0.5
 def write_attributes(path: Path, subset: str) -> None:
     """Write one token per line: its label and the names of its features; a blank line after each sentence."""
     from latentstruct import WindowFeatures
-    from latentstruct.datasets import load_conll2000
+    from latentstruct_papers.datasets import load_conll2000
 
     data = load_conll2000(subset=subset)
     features = WindowFeatures(**TEMPLATE)
@@ -77,7 +77,7 @@ def crfsuite(train: str, test: str, folder: str, options: dict[str, Any]) -> dic
 def ours(train: str, test: str, folder: str, options: dict[str, Any]) -> dict[str, Any]:
     """Train with the command's own features, which are those of the files."""
     from latentstruct import CRF, Chain, WindowFeatures
-    from latentstruct.datasets import load_conll2000
+    from latentstruct_papers.datasets import load_conll2000
 
     data = load_conll2000(subset="train")
     features = WindowFeatures(**TEMPLATE)
@@ -98,8 +98,8 @@ def ours(train: str, test: str, folder: str, options: dict[str, Any]) -> dict[st
 
 def measured(side: str, options: dict[str, Any], folder: str) -> dict[str, Any]:
     """Return what a training in a process of its own reached."""
-    from latentstruct.datasets import load_conll2000
     from latentstruct.metrics import chunk_scores
+    from latentstruct_papers.datasets import load_conll2000
 
     files = f"{folder}/train.tsv", f"{folder}/test.tsv", folder
     command = [sys.executable, "-m", "benchmarks.sparse_chunking", side, *files, json.dumps(options)]

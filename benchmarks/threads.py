@@ -12,8 +12,8 @@ from benchmarks.letters import split
 from latentstruct import CRF, Chain, HiddenCRF, LatentSSVM, Motif, StructuralSVM, WindowFeatures
 from latentstruct._native.vectors import exponentiate
 from latentstruct.core.oracles import TaskOracle
-from latentstruct.datasets import load_conll2000, load_ocr_letters, load_yeast_ars
 from latentstruct.parallel.threads import thread_map
+from latentstruct_papers.datasets import load_conll2000, load_ocr_letters, load_yeast_ars
 
 # Two threads must be 1.7 times as fast as one.
 AT_MOST = 1.0 / 1.7

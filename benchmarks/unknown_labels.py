@@ -13,8 +13,8 @@ import numpy as np
 
 from latentstruct import CRF, Chain, EntityRatio, HiddenCRF, WindowFeatures
 from latentstruct.cli.kinds.chain.files import labeled_runs
-from latentstruct.datasets import load_conll2000
 from latentstruct.metrics import chunk_scores
+from latentstruct_papers.datasets import load_conll2000
 
 LABELS = ["B-NP", "I-NP", "O"]
 Labels = list[list[Any]]

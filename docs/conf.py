@@ -83,7 +83,7 @@ sphinx_gallery_conf = {
     # Tutorials on real data run only if the data are available.
     "filename_pattern": r"/plot_" if WITH_DATA else r"/start/plot_",
     "backreferences_dir": "generated/backreferences",
-    "doc_module": ("latentstruct",),
+    "doc_module": ("latentstruct", "latentstruct_papers.datasets"),
     "reference_url": {"latentstruct": None},
     "remove_config_comments": True,
     "download_all_examples": False,

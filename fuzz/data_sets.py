@@ -14,8 +14,8 @@ import numpy as np
 
 from fuzz.registry import Reader, through_file
 from fuzz.texts import CONLL, GAPPED, LITBANK, TREES
-from latentstruct import datasets
-from latentstruct.io.idx import read_idx
+from latentstruct_papers import datasets
+from latentstruct_papers.datasets.idx import read_idx
 
 ANN = "coref/tsv/a"
 PAIR = "bench1.0/prefab4/ref/a"

@@ -10,8 +10,8 @@ from latentstruct import io as formats
 from latentstruct.cli import config
 from latentstruct.cli.kinds.chain.files import ChainRecord
 from latentstruct.data.images import read_label_names
-from latentstruct.datasets import load_letor_mq2008
 from latentstruct.io.fasta import read_labeled_fasta, read_sites
+from latentstruct_papers.datasets import load_letor_mq2008
 
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"

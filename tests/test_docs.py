@@ -102,6 +102,8 @@ def test_every_public_name_is_documented():
         names = import_module(f"latentstruct.{module}").__all__
         missing = {name for name in names if not {f"latentstruct.{module}.{name}", f"latentstruct.{name}"} & documented}
         assert missing == set(), module
+    loaders = {f"latentstruct_papers.datasets.{name}" for name in import_module("latentstruct_papers.datasets").__all__}
+    assert loaders - documented == set()
 
 
 def test_every_documented_name_exists():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from latentstruct import CRF, Chain, FeaturePipeline, WindowFeatures, datasets
+from latentstruct import CRF, Chain, FeaturePipeline, WindowFeatures
 from latentstruct.cli.registry import KINDS
-from latentstruct_papers import EXPERIMENTS
+from latentstruct_papers import EXPERIMENTS, datasets
 
 FOLDER = Path(__file__).parent.parent / "examples"
 START, APPLICATIONS = (sorted((FOLDER / part).glob("*.py")) for part in ("start", "applications"))
@@ -112,7 +112,7 @@ def test_commands_it_names_exist(path):
 
 @pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
 def test_applications_load_real_data(path):
-    assert [name for module, name in imported(path) if module == "latentstruct.datasets" and name.startswith("load_")]
+    assert [name for module, name in imported(path) if module == "latentstruct_papers.datasets"]
 
 
 @pytest.mark.parametrize("path", START, ids=lambda path: path.stem)

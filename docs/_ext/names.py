@@ -8,18 +8,19 @@ from docutils import nodes
 INHERITED = re.compile(r"get_metadata_routing|set_\w+_request|get_params|set_params|set_output|fit_transform")
 """Methods that all estimators inherit from scikit-learn."""
 MODULES = (
-    "",
-    "datasets.",
-    "io.",
-    "metrics.",
-    "tasks.",
-    "tasks.motif.sites.",
-    "viz.plots.",
-    "viz.report.",
-    "testing.",
-    "torch.",
+    "latentstruct.",
+    "latentstruct.datasets.",
+    "latentstruct.io.",
+    "latentstruct.metrics.",
+    "latentstruct.tasks.",
+    "latentstruct.tasks.motif.sites.",
+    "latentstruct.viz.plots.",
+    "latentstruct.viz.report.",
+    "latentstruct.testing.",
+    "latentstruct.torch.",
+    "latentstruct_papers.datasets.",
 )
-"""Public modules, below the library itself."""
+"""Public modules."""
 # A pair of bars would be a substitution, and a word with an underscore at its end a link.
 SIGN = re.compile(r"\||(?<=[A-Za-z0-9])_(?![A-Za-z0-9_*])")
 
@@ -30,7 +31,7 @@ def _resolve(app: Any, env: Any, node: Any, content: nodes.Element) -> nodes.Ele
         return None
     domain = env.get_domain("py")
     for module in MODULES:
-        target = f"latentstruct.{module}{node['reftarget']}"
+        target = f"{module}{node['reftarget']}"
         found = domain.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, content)
         if found is not None:
             return found

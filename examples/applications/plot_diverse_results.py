@@ -19,9 +19,9 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from latentstruct import DiverseSubset, StructuralSVM
-from latentstruct.datasets import load_reuters
 from latentstruct.metrics import expected_random_loss, subtopic_loss
 from latentstruct.viz.plots import plot_benefits
+from latentstruct_papers.datasets import load_reuters
 
 stories = load_reuters()
 words = np.random.default_rng(0).permutation(len(stories.vocabulary))

@@ -17,9 +17,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from latentstruct import CRF, Chain, HiddenCRF, WindowFeatures
-from latentstruct.datasets import load_conll2000
 from latentstruct.metrics import chunk_scores
 from latentstruct.viz.plots import plot_transitions
+from latentstruct_papers.datasets import load_conll2000
 
 train, test = load_conll2000(subset="train"), load_conll2000(subset="test")
 features = WindowFeatures(window=1, affixes=0, shape=False)

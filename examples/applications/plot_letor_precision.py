@@ -16,9 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from latentstruct import LatentSSVM, PairwiseRanking, PrecisionAtK, StructuralSVM
-from latentstruct.datasets import load_letor_mq2008
 from latentstruct.metrics import precision_at_k
 from latentstruct.viz.plots import plot_ranking
+from latentstruct_papers.datasets import load_letor_mq2008
 
 train, validation, test = (load_letor_mq2008(1, part) for part in ("train", "validation", "test"))
 print(len(train), "training queries;", sum(map(len, test.Y)), "documents in", len(test), "test queries")

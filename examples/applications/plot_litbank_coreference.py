@@ -18,10 +18,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from latentstruct import Coreference, CorrelationClustering, LatentSSVM, StructuralSVM
-from latentstruct.datasets import load_litbank
 from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import cluster_scores
 from latentstruct.viz.plots import plot_forest, plot_weights
+from latentstruct_papers.datasets import load_litbank
 
 documents = load_litbank()[:20]
 features = MentionPairFeatures()

@@ -19,9 +19,9 @@ from matplotlib.patches import Rectangle
 
 from latentstruct import BoxFeatures, Detection, LatentSSVM, ModLat
 from latentstruct.data.boxes import overlaps
-from latentstruct.datasets import load_mammals
 from latentstruct.metrics import box_scores
 from latentstruct.tasks import chosen_boxes
+from latentstruct_papers.datasets import load_mammals
 
 data = load_mammals()
 chosen = range(0, len(data.names), 3)

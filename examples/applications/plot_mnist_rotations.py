@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from latentstruct import GroupNorm, LatentMulticlass, LatentSSVM, RotatedViews
-from latentstruct.datasets import load_mnist
 from latentstruct.viz.plots import plot_states
+from latentstruct_papers.datasets import load_mnist
 
 DIGITS = (2, 7)
 data = load_mnist()

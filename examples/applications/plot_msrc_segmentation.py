@@ -19,8 +19,8 @@ import numpy as np
 
 from latentstruct import ConvergenceWarning, Graph, HiddenCRF, Subgradient, grid_graph
 from latentstruct.data.images import draw_overlay
-from latentstruct.datasets import load_msrc
 from latentstruct.features.images import PatchFeatures, patch_labels, single_patch_weights, spread_patches
+from latentstruct_papers.datasets import load_msrc
 
 NAMES = ["building", "grass", "sky", "tree", "car"]
 COLORS = [(204, 121, 167), (240, 228, 66), (86, 180, 233), (0, 114, 178), (213, 94, 0)]

@@ -17,8 +17,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from latentstruct import CRF, Chain, Multiclass, StructuralSVM
-from latentstruct.datasets import load_ocr_letters
 from latentstruct.viz.plots import plot_convergence, plot_transitions
+from latentstruct_papers.datasets import load_ocr_letters
 
 data = load_ocr_letters()
 train = np.flatnonzero(data.folds == 0)

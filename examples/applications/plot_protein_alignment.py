@@ -22,10 +22,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from latentstruct import Alignment, StructuralSVM
-from latentstruct.datasets import load_prefab
 from latentstruct.io import blosum62
 from latentstruct.metrics import q_scores
 from latentstruct.viz.plots import plot_substitutions
+from latentstruct_papers.datasets import load_prefab
 
 data = load_prefab()
 proteins, ends = np.unique(np.array(data.names), return_inverse=True)

@@ -18,9 +18,9 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from latentstruct import Bundle, Measure, StructuralSVM, suggest_C
-from latentstruct.datasets import load_reuters
 from latentstruct.metrics import f_beta, roc_area
 from latentstruct.viz.plots import plot_scores
+from latentstruct_papers.datasets import load_reuters
 
 stories = load_reuters()
 topics = list(stories.topics)[30:36]

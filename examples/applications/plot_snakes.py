@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from latentstruct import ConvergenceWarning, Graph, Multiclass, StructuralSVM, grid_graph
-from latentstruct.datasets import load_snakes
+from latentstruct_papers.datasets import load_snakes
 
 data = load_snakes()
 X_train, Y_train, X_test, Y_test = data.X_train[:150], data.Y_train[:150], data.X_test[:40], data.Y_test[:40]

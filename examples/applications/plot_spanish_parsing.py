@@ -17,9 +17,9 @@ import numpy as np
 
 from latentstruct import Parsing, StructuralSVM, Temperature
 from latentstruct.data.trees import constituents, tagged_words, words
-from latentstruct.datasets import load_cess_esp
 from latentstruct.metrics import parse_counts, parse_scores
 from latentstruct.viz.plots import plot_tree
+from latentstruct_papers.datasets import load_cess_esp
 
 treebank = load_cess_esp()
 documents = [name.partition("-")[0].partition("_")[0] for name in treebank.names]

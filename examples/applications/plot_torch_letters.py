@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from latentstruct.datasets import load_ocr_letters
 from latentstruct.torch import ChainLoss
+from latentstruct_papers.datasets import load_ocr_letters
 
 data = load_ocr_letters()
 N_LETTERS, LONGEST = 26, max(map(len, data.X))

@@ -23,9 +23,9 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import LinearSVC
 
 from latentstruct import LatentSSVM, Motif
-from latentstruct.datasets import load_yeast_ars
 from latentstruct.tasks.motif.sites import consensus, find_sites, site_matrix
 from latentstruct.viz.plots import plot_logo, plot_sites
+from latentstruct_papers.datasets import load_yeast_ars
 
 data = load_yeast_ars()
 rng = np.random.default_rng(0)

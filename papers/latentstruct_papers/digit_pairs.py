@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets import Mnist, load_mnist
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.rotated_views import ANGLES, RotatedViews
+from latentstruct_papers.datasets import Mnist, load_mnist
 from latentstruct_papers.ratios import Share, difference, pooled_share
 
 PAIRS = ((1, 7), (2, 7), (3, 8), (8, 9))

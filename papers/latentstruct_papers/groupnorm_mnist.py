@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets import load_mnist
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.paths import groupnorm_path
 from latentstruct.features.rotated_views import ANGLES
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers.proximal import Proximal
 from latentstruct.tasks import LatentMulticlass
+from latentstruct_papers.datasets import load_mnist
 from latentstruct_papers.digit_pairs import (
     N_ANGLES,
     DigitPair,

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from latentstruct.core.types import offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
-from latentstruct.datasets import load_conll2000
 from latentstruct.estimators import CRF, HiddenCRF, LatentSSVM, MarginalSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.windows import WindowFeatures
@@ -22,6 +21,7 @@ from latentstruct.metrics import chunk_spans
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP, BlockAscent
 from latentstruct.tasks import Chain, Multiclass
+from latentstruct_papers.datasets import load_conll2000
 from latentstruct_papers.findings import Claim, Findings, Table
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from latentstruct import Coreference, CorrelationClustering, LatentSSVM, StructuralSVM
-from latentstruct.datasets import load_litbank
 from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import ClusterScores, cluster_scores
 from latentstruct.progress.eta import Steps
+from latentstruct_papers.datasets import load_litbank
 from latentstruct_papers.findings import Claim, Findings, Table, above
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from latentstruct.datasets import load_letor_mq2008, load_litbank, load_yeast_ars
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.mentions import MentionPairFeatures
@@ -16,6 +15,7 @@ from latentstruct.progress.eta import Steps
 from latentstruct.solvers import CCCP
 from latentstruct.tasks import Coreference, Motif, PrecisionAtK
 from latentstruct.tasks.motif.background import match_negatives
+from latentstruct_papers.datasets import load_letor_mq2008, load_litbank, load_yeast_ars
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 from scipy.stats import t as student_t
 from sklearn.svm import LinearSVC
 
-from latentstruct.datasets import YeastArs, load_uci_promoters, load_yeast_ars
 from latentstruct.estimators import LatentSSVM
 from latentstruct.progress.eta import Steps
 from latentstruct.tasks.motif.background import gc_content, match_negatives
@@ -22,6 +21,7 @@ from latentstruct.tasks.motif.sites import consensus, find_sites, reverse_comple
 from latentstruct.tasks.motif.task import Motif, numbered_letters
 from latentstruct.tasks.motif.words import GappedWords
 from latentstruct.viz.plots import plot_logo
+from latentstruct_papers.datasets import YeastArs, load_uci_promoters, load_yeast_ars
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 from latentstruct_papers.gibbs import GibbsSampler
 from latentstruct_papers.motif_data import fold_groups, related_groups

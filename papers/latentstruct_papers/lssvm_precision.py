@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from latentstruct.core.types import Vector
-from latentstruct.datasets import load_letor_mq2008, load_letor_ohsumed
 from latentstruct.estimators import LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.io import Queries
@@ -19,6 +18,7 @@ from latentstruct.metrics import precision_at_k
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import PairwiseRanking, PrecisionAtK
 from latentstruct.tasks.ranking import START_STRENGTHS
+from latentstruct_papers.datasets import load_letor_mq2008, load_letor_ohsumed
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict, above
 from latentstruct_papers.trials import Trials
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from latentstruct.data.boxes import grid_boxes, overlaps
-from latentstruct.datasets import Photographs, load_voc_mammals
 from latentstruct.estimators.uncertain import ModLat
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.boxes import BoxFeatures
 from latentstruct.features.regions import segment_boxes
 from latentstruct.metrics.boxes import box_scores
 from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
+from latentstruct_papers.datasets import Photographs, load_voc_mammals
 from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.modlat_detection import Say, first_of_each, make_splits
 from latentstruct_papers.mssvm_simulation import show_mean

@@ -14,14 +14,6 @@ from sklearn.model_selection import StratifiedShuffleSplit
 
 from latentstruct.core.types import Vector
 from latentstruct.data.boxes import Boxes, nearest_box, overlaps
-from latentstruct.datasets import (
-    Photographs,
-    load_caltech_animals,
-    load_mammals,
-    load_msrc_animals,
-    load_voc_actions,
-    load_voc_mammals,
-)
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 from latentstruct.exceptions import ConvergenceWarning
@@ -29,6 +21,14 @@ from latentstruct.features.boxes import BoxFeatures
 from latentstruct.metrics.boxes import box_scores
 from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
 from latentstruct_papers import modlat_tables as tables
+from latentstruct_papers.datasets import (
+    Photographs,
+    load_caltech_animals,
+    load_mammals,
+    load_msrc_animals,
+    load_voc_actions,
+    load_voc_mammals,
+)
 from latentstruct_papers.findings import Findings
 from latentstruct_papers.modlat_tables import (
     BLIND,

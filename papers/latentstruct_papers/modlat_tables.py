@@ -10,7 +10,7 @@ from scipy import stats
 
 from latentstruct.core.types import Vector
 from latentstruct.data.boxes import Boxes, overlaps
-from latentstruct.datasets import Photographs
+from latentstruct_papers.datasets import Photographs
 from latentstruct_papers.findings import Claim, Table, above
 
 if TYPE_CHECKING:

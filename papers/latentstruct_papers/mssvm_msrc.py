@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.data.images import draw_overlay
-from latentstruct.datasets import Msrc, load_msrc
 from latentstruct.estimators import HiddenCRF, LatentSSVM, MarginalSSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.images import (
@@ -26,6 +25,7 @@ from latentstruct.features.images import (
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Subgradient
 from latentstruct.tasks import Graph, GraphInput, grid_graph
+from latentstruct_papers.datasets import Msrc, load_msrc
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.ratios import difference, pooled_share
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets import load_snakes
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.progress.eta import Steps
 from latentstruct.tasks import Graph, Multiclass
 from latentstruct.tasks.graph.inputs import GraphInput, grid_edges
+from latentstruct_papers.datasets import load_snakes
 from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.ratios import Share, difference, pooled_share
 

@@ -14,7 +14,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from latentstruct.core.types import Vector
-from latentstruct.datasets import Prefab, load_prefab
 from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.io.ncbi_matrix import blosum62
@@ -36,6 +35,7 @@ from latentstruct_papers.alignment_tables import (
     percent,
     settings_table,
 )
+from latentstruct_papers.datasets import Prefab, load_prefab
 from latentstruct_papers.findings import Findings
 
 PARTS = ("training", "validation", "test")

@@ -10,11 +10,11 @@ from scipy.sparse import csc_array, csr_array
 from scipy.stats import wilcoxon
 
 from latentstruct.core.types import Indices, Vector
-from latentstruct.datasets import Reuters, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.metrics.diversity import expected_random_loss
 from latentstruct.progress.eta import Steps
 from latentstruct.tasks.diversity import DiverseSubset
+from latentstruct_papers.datasets import Reuters, load_reuters
 from latentstruct_papers.findings import Claim, Findings, Table, above
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from latentstruct.core.types import Vector
-from latentstruct.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.metrics import f_beta, prbep, roc_area
@@ -22,6 +21,7 @@ from latentstruct.metrics.strengths import suggest_C
 from latentstruct.progress.eta import Steps
 from latentstruct.solvers import Bundle
 from latentstruct.tasks import Measure
+from latentstruct_papers.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict, above
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from latentstruct.core.protocols import Prediction, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.data.trees import Tree, tagged_words, words
-from latentstruct.datasets import CessEsp, load_cess_esp
 from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores
 from latentstruct.progress.eta import Steps
 from latentstruct.tasks.parsing.task import Parsing
+from latentstruct_papers.datasets import CessEsp, load_cess_esp
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import numpy as np
 
 from latentstruct.core.types import Vector
 from latentstruct.data.sequences import AlignmentInput, SequenceTracks
-from latentstruct.datasets import load_protein_structures
 from latentstruct.estimators import StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.io.ncbi_matrix import blosum62
 from latentstruct.metrics.alignments import q_scores
 from latentstruct.tasks.alignment.task import Alignment
 from latentstruct_papers.alignment_tables import p_value, show_p
+from latentstruct_papers.datasets import load_protein_structures
 from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.ssvm_alignment import TOLERANCE, find_families, split_families
 from latentstruct_papers.trials import Trials

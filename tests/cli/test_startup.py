@@ -36,7 +36,7 @@ def loaded_by(code):
         (HELP.replace("'--help'", "'train', '--help'"), NEVER + HEAVY),
         (COMMAND.format("'tasks'"), NEVER + HEAVY),
         ("from latentstruct import *", (*NEVER, "scipy", "sklearn")),
-        ("import latentstruct.viz.plots, latentstruct_papers, latentstruct.datasets, latentstruct.io", NEVER),
+        ("import latentstruct.viz.plots, latentstruct_papers.datasets, latentstruct.datasets, latentstruct.io", NEVER),
     ],
     ids=["library", "help", "help of trainings", "tasks", "all names", "rooms"],
 )

@@ -15,13 +15,6 @@ from skimage.transform import resize
 
 from error_fields import raises
 from latentstruct.data.boxes import check_boxes, grid_boxes, nearest_box, overlaps
-from latentstruct.datasets import (
-    load_caltech_animals,
-    load_mammals,
-    load_msrc_animals,
-    load_voc_actions,
-    load_voc_mammals,
-)
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.features.boxes import (
     BoxFeatures,
@@ -33,6 +26,13 @@ from latentstruct.features.boxes import (
 )
 from latentstruct.metrics.boxes import box_scores
 from latentstruct.persistence import atomic_files
+from latentstruct_papers.datasets import (
+    load_caltech_animals,
+    load_mammals,
+    load_msrc_animals,
+    load_voc_actions,
+    load_voc_mammals,
+)
 from pictures import encode
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from error_fields import raises
 from latentstruct.data.documents import Document, Mention
-from latentstruct.datasets import load_litbank
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.io import read_coreference, write_coreference
 from latentstruct.metrics import cluster_scores
+from latentstruct_papers.datasets import load_litbank
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

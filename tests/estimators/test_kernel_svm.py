@@ -297,7 +297,7 @@ def test_the_examples_of_the_documentation_run():
 @needs_data
 @pytest.mark.data
 def test_optdigits_are_told_apart_as_well_as_by_svc():
-    from latentstruct.datasets import load_optdigits
+    from latentstruct_papers.datasets import load_optdigits
 
     data = load_optdigits()
     train, truth, test, expected = data.train_X[:600], data.train_y[:600], data.test_X, data.test_y

@@ -19,11 +19,9 @@ from error_fields import raises
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.regularizers import GroupNorm
-from latentstruct.datasets import Mnist, load_mnist
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.features.rotated_views import ANGLES, RotatedViews, rotation_matrix
-from latentstruct.io.idx import TYPES, read_idx
 from latentstruct.solvers import SelfPaced
 from latentstruct.tasks import LatentMulticlass
 from latentstruct_papers import (
@@ -33,6 +31,8 @@ from latentstruct_papers import (
     groupnorm_tables,
     selfpaced_digits,
 )
+from latentstruct_papers.datasets import Mnist, load_mnist
+from latentstruct_papers.datasets.idx import TYPES, read_idx
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

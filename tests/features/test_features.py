@@ -11,10 +11,10 @@ from sklearn.exceptions import NotFittedError
 
 from error_fields import raises
 from latentstruct._native.windows import FeatureNames
-from latentstruct.datasets import load_conll2000
 from latentstruct.exceptions import InputError
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import ColumnSentences
+from latentstruct_papers.datasets import load_conll2000
 
 CAT = [[("The", "DT"), ("X-ray's", "NN"), ("sat", "VB"), ("2nd", "CD")]]
 

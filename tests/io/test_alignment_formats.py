@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from error_fields import raises
-from latentstruct.datasets import load_prefab
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io.alignments import (
     SequencePairs,
@@ -24,6 +23,7 @@ from latentstruct.io.alignments import (
 )
 from latentstruct.io.ncbi_matrix import blosum62, read_ncbi_matrix, write_ncbi_matrix
 from latentstruct.metrics.alignments import alignment_scores, modeler_scores, q_scores
+from latentstruct_papers.datasets import load_prefab
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from error_fields import raises
 from latentstruct.data.trees import Tree, constituents, is_plain, preterminals, tagged_words, words
-from latentstruct.datasets.texts import load_cess_esp, simplify_label, simplify_tag
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io.brackets import format_tree, parse_tree, parse_trees, read_sentences, read_trees, write_trees
 from latentstruct.metrics.parses import parse_counts, parse_f1, parse_scores
+from latentstruct_papers.datasets.texts import load_cess_esp, simplify_label, simplify_tag
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

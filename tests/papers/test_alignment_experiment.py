@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_cli_align import draw_pairs
 
-from latentstruct.datasets import Prefab
 from latentstruct.io.ncbi_matrix import blosum62
 from latentstruct_papers import ssvm_alignment
 from latentstruct_papers.alignment_tables import BASELINE, RAISED, Measured, Pairs, Results, p_value
+from latentstruct_papers.datasets import Prefab
 from latentstruct_papers.ssvm_alignment import QUICK, SHARES, SIMPLE, find_families, make_parts, split_families
 
 SMALL = QUICK._replace(most=(8, 4, 6), longest=30, cuts=(0.0, 10.0), opens=(10.0, 14.0), extends=(1.0,), tol=0.1)

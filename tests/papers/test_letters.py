@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latentstruct import CRF, Chain, StructuralSVM
-from latentstruct.datasets import load_ocr_letters
+from latentstruct_papers.datasets import load_ocr_letters
 
 pytestmark = [
     pytest.mark.data,

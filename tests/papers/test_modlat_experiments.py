@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latentstruct.data.boxes import nearest_box, overlaps
-from latentstruct.datasets import Photographs
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 from latentstruct_papers import modlat_detection, modlat_tables
+from latentstruct_papers.datasets import Photographs
 from latentstruct_papers.modlat_detection import (
     SEVERAL_SIZES,
     Setting,

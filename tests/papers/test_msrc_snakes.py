@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.datasets import load_msrc, load_snakes
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct_papers import mssvm_msrc, snakes
+from latentstruct_papers.datasets import load_msrc, load_snakes
 from latentstruct_papers.ratios import difference, pooled_share
 from pictures import encode
 

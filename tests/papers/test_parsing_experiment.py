@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentstruct.data.trees import Tree, tagged_words, words
-from latentstruct.datasets import CessEsp
 from latentstruct.io.brackets import format_tree
 from latentstruct_papers import ssvm_parsing
+from latentstruct_papers.datasets import CessEsp
 from latentstruct_papers.ssvm_parsing import (
     HAMMING,
     LIKELIHOOD,

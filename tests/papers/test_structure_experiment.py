@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from latentstruct.datasets import load_protein_structures
 from latentstruct.exceptions import FormatError
 from latentstruct_papers import run_experiment, ssvm_structure
+from latentstruct_papers.datasets import load_protein_structures
 from latentstruct_papers.ssvm_structure import BLOSUM, SIMPLE, Results, load_parts
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")

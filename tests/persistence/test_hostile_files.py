@@ -33,7 +33,6 @@ from latentstruct import (
     Multiclass,
     PairwiseRanking,
     StructuralSVM,
-    datasets,
 )
 from latentstruct import io as formats
 from latentstruct.cli.config import read_tables
@@ -44,6 +43,7 @@ from latentstruct.io.fasta import read_sites
 from latentstruct.io.npz import load_arrays
 from latentstruct.persistence.models import _checksum
 from latentstruct.tasks.packing import PackedArrays
+from latentstruct_papers import datasets
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(Path(__file__).parents[2])

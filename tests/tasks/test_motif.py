@@ -15,12 +15,13 @@ import reference
 from error_fields import raises
 from latentstruct import LatentSSVM, MinEntropySSVM, Motif
 from latentstruct.core.protocols import Temperature
-from latentstruct.datasets import load_uci_promoters, load_yeast_ars, make_planted_motif
+from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io import Sequences
 from latentstruct.tasks.motif.sites import consensus, find_sites, reverse_complement, site_matrix, weight_matrix
 from latentstruct.testing import check_task
 from latentstruct.viz.plots import plot_logo
+from latentstruct_papers.datasets import load_uci_promoters, load_yeast_ars
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

@@ -16,12 +16,12 @@ import reference
 from error_fields import raises
 from latentstruct import LatentSSVM, PairwiseRanking, PrecisionAtK, StructuralSVM, load
 from latentstruct.core.protocols import Temperature
-from latentstruct.datasets import load_letor_mq2008, load_letor_ohsumed
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io import read_queries, write_scores
 from latentstruct.metrics import average_precision, ndcg_at_k, precision_at_k, ranking_scores
 from latentstruct.testing import check_task
 from latentstruct_papers import lssvm_iterations, lssvm_precision, run_experiment
+from latentstruct_papers.datasets import load_letor_mq2008, load_letor_ohsumed
 
 HARD = Temperature()
 MODES = ("free", "augmented", "clamped")

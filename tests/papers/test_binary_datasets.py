@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.linalg import norm
 
-from latentstruct.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct_papers.datasets import load_adult, load_optdigits, load_reuters
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

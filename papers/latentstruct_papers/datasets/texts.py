@@ -9,12 +9,12 @@ from pathlib import Path
 from latentstruct.core.formatting import short_repr
 from latentstruct.data.documents import Document
 from latentstruct.data.trees import Tree, plain_label
-from latentstruct.datasets.home import loader, read_archive
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.brackets import parse_trees
 from latentstruct.io.columns import parse_conll
 from latentstruct.io.coreference import parse_litbank
 from latentstruct.io.text import Source
+from latentstruct_papers.datasets.home import loader, read_archive
 
 _TREES = ".tbf"
 _ELLIPSIS = "*0*"

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from latentstruct.core.formatting import short_repr
 from latentstruct.core.lazy import sparse
-from latentstruct.datasets.home import Home, dataset_file, loader
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.ranking import Queries, read_queries
 from latentstruct.io.svmlight import SparseRows, read_svmlight
 from latentstruct.io.tables import read_csv
 from latentstruct.io.text import Source
+from latentstruct_papers.datasets.home import Home, dataset_file, loader
 
 DIGIT_FEATURES, HIGHEST_COUNT, ADULT_FEATURES = 64, 16, 122
 _N_PARTS = 5

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.datasets import data_home, load_conll2000, load_ocr_letters
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.metrics import chunk_scores
+from latentstruct_papers.datasets import data_home, load_conll2000, load_ocr_letters
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 

@@ -16,10 +16,10 @@ from latentstruct.core.lazy import ndimage
 from latentstruct.core.validation import listed
 from latentstruct.data.boxes import Boxes, check_boxes
 from latentstruct.data.images import ImageFiles, parse_image
-from latentstruct.datasets.home import Home, check_range, loader, read_archive, read_integers
 from latentstruct.exceptions import Description, FormatError, InputError
-from latentstruct.io.idx import read_idx
 from latentstruct.io.text import Source
+from latentstruct_papers.datasets.home import Home, check_range, loader, read_archive, read_integers
+from latentstruct_papers.datasets.idx import read_idx
 
 SIDE = 28
 N_PIXELS, N_LETTERS = 128, 26
