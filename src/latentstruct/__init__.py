@@ -5,7 +5,6 @@ Public names are loaded when first used, so that the command answers at once.
 
 from typing import TYPE_CHECKING
 
-from latentstruct import estimators, solvers, tasks
 from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -33,46 +32,18 @@ if TYPE_CHECKING:
     from latentstruct.persistence.models import load
     from latentstruct.solvers import *  # noqa: F403
     from latentstruct.tasks import *  # noqa: F403
+    from latentstruct.tasks import (
+        CandidateDocuments,
+        DetectionInput,
+        GapCosts,
+        GraphInput,
+        ProgramInput,
+        ProgramOutput,
+        TransitionRules,
+        grid_graph,
+        tagging_rules,
+    )
 
 __version__ = "0.1.0"
-INPUTS = (
-    "CandidateDocuments",
-    "DetectionInput",
-    "GapCosts",
-    "GraphInput",
-    "ProgramInput",
-    "ProgramOutput",
-    "TransitionRules",
-    "grid_graph",
-    "tagging_rules",
-)
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "core.objective": ("Objective", "build_objective"),
-        "core.protocols": ("Result", "Iteration", "Temperature"),
-        "core.ratios": ("EntityRatio",),
-        "core.regularizers": ("ElasticNet", "GroupNorm", "L2"),
-        "data.sequences": ("AlignmentInput", "SequenceTracks"),
-        "data.sharded": ("ShardedData",),
-        "data.trees": ("Tree",),
-        "estimators": estimators.__all__,
-        "estimators.folds": ("AutoC", "FoldScores", "assign_folds", "compare_settings"),
-        "estimators.paths": ("GroupNormPath", "groupnorm_path"),
-        "estimators.regularization": ("RegularizationPath", "regularization_path"),
-        "exceptions": ("CheckpointError", "ConvergenceWarning", "FormatError", "InputError"),
-        "features.boxes": ("BoxFeatures",),
-        "features.dicts": ("DictFeatures",),
-        "features.pairs": ("pair_feature_names", "pair_features"),
-        "features.similar_sequences": ("similar_sequences",),
-        "features.rotated_views": ("RotatedViews",),
-        "features.windows": ("WindowFeatures",),
-        "metrics.hierarchies": ("tree_costs",),
-        "metrics.strengths": ("suggest_C",),
-        "persistence.checkpoints": ("Checkpoint",),
-        "persistence.models": ("load",),
-        "solvers": solvers.__all__,
-        "tasks": (*tasks.__all__, *INPUTS),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

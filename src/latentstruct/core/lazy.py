@@ -3,7 +3,8 @@
 All modules import SciPy and scikit-learn, which are slow to import, from here, and commands NumPy as well.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import ast
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -59,23 +60,31 @@ def issparse(values: Any) -> bool:
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, Iterable[str]], others: Mapping[str, Iterable[str]] | None = None
+    package: str, file: str, helpers: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
 
+    They are the names that the package imports for type checkers, below ``if TYPE_CHECKING:``.
+
     Parameters
     ----------
-    package : str
-        Name of the package.
-    homes, others : mapping of str to names
-        Modules of the package and what is imported from them. Names of `others` are not in `__all__`.
+    package, file : str
+        Name and file of the package, ``__name__`` and ``__file__``.
+    helpers : names
+        What is not in `__all__`.
     """
-    public = sorted(name for names in homes.values() for name in names)
-    home_of = {name: home for table in (homes, others or {}) for home, names in table.items() for name in names}
+    home_of: dict[str, str] = {}
+    with open(file, encoding="utf-8") as source:
+        [declared] = [one.body for one in ast.parse(source.read()).body if isinstance(one, ast.If)]
+    for line in declared:
+        assert isinstance(line, ast.ImportFrom)
+        assert line.module is not None
+        names = [alias.name for alias in line.names]
+        home_of |= dict.fromkeys(import_module(line.module).__all__ if names == ["*"] else names, line.module)
 
     def load(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+        return getattr(import_module(home_of[name]), name)
 
-    return load, lambda: sorted(home_of), public
+    return load, lambda: sorted(home_of), sorted(home_of.keys() - set(helpers))

@@ -16,18 +16,4 @@ if TYPE_CHECKING:
     from latentstruct.estimators.pipeline import FeaturePipeline
     from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "annotators": ("AnnotatorCRF", "DawidSkene", "majority_vote"),
-        "early_stopping": ("EarlyStopping",),
-        "general": ("StructuredEstimator",),
-        "kernel": ("KernelStructuralSVM",),
-        "latent": ("HiddenCRF", "LatentSSVM", "MarginalSSVM"),
-        "min_entropy": ("MinEntropySSVM",),
-        "observed": ("CRF", "StructuralSVM"),
-        "perceptron": ("StructuredPerceptron",),
-        "pipeline": ("FeaturePipeline",),
-        "uncertain": ("IterativeLSVM", "ModLat"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

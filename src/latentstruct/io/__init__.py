@@ -60,37 +60,4 @@ if TYPE_CHECKING:
         write_uai_solutions,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "alignments": ("SequencePairs", "read_alignments", "read_sequence_pairs", "read_tracks", "write_alignments"),
-        "boxes": ("ImageAnnotation", "read_annotations", "read_coco", "read_label_table", "read_voc", "write_coco"),
-        "brackets": ("format_tree", "parse_tree", "parse_trees", "read_sentences", "read_trees", "write_trees"),
-        "columns": ("ColumnSentences", "parse_conll", "read_conll", "write_conll"),
-        "conllu": ("ConlluSentences", "read_conllu", "write_conllu"),
-        "coreference": ("read_coreference", "write_coreference"),
-        "diversity": ("DiversityQuery", "read_diversity", "write_choices"),
-        "programs": ("ProgramRecord", "read_programs", "write_values"),
-        "fasta": ("Sequences", "read_fasta", "write_fasta", "write_sites"),
-        "graphs": ("GraphFeatures", "GraphRecord", "graph_labels", "predicted_graphs", "read_graphs", "write_graphs"),
-        "groups": ("ItemGroups", "read_groups", "write_groups"),
-        "meme": ("MemeMotif", "read_meme", "write_meme"),
-        "ncbi_matrix": ("SubstitutionMatrix", "blosum62", "read_ncbi_matrix", "write_ncbi_matrix"),
-        "ranking": ("Queries", "read_queries", "write_scores"),
-        "spans": ("SpanText", "TextToken", "read_spans", "read_texts", "tokenize", "write_spans"),
-        "svmlight": ("read_svmlight",),
-        "tables": ("ClassData", "read_classes", "read_csv"),
-        "uai": (
-            "UaiModel",
-            "UaiSolutions",
-            "read_uai",
-            "read_uai_evidence",
-            "read_uai_query",
-            "read_uai_solutions",
-            "write_uai",
-            "write_uai_evidence",
-            "write_uai_query",
-            "write_uai_solutions",
-        ),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -29,31 +29,4 @@ if TYPE_CHECKING:
     from latentstruct.metrics.parses import BracketScore, ParseScores, parse_counts, parse_f1, parse_scores
     from latentstruct.metrics.ranking import RankingScores, average_precision, ndcg_at_k, precision_at_k, ranking_scores
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "alignments": ("alignment_scores", "modeler_scores", "q_scores"),
-        "boxes": ("box_scores",),
-        "chunks": ("ChunkScore", "ChunkScores", "chunk_f1_scorer", "chunk_scores", "chunk_spans"),
-        "clusters": ("ClusterScore", "ClusterScores", "cluster_scores"),
-        "diversity": (
-            "DiversityScores",
-            "diversity_scores",
-            "expected_random_loss",
-            "subtopic_loss",
-            "subtopic_recall",
-        ),
-        "measures": (
-            "Contingency",
-            "contingency",
-            "error_rate",
-            "f_beta",
-            "measure_scores",
-            "prbep",
-            "recall_at_k",
-            "roc_area",
-        ),
-        "parses": ("BracketScore", "ParseScores", "parse_counts", "parse_f1", "parse_scores"),
-        "ranking": ("RankingScores", "average_precision", "ndcg_at_k", "precision_at_k", "ranking_scores"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -18,20 +18,4 @@ if TYPE_CHECKING:
     from latentstruct.solvers.self_paced import SelfPaced
     from latentstruct.solvers.stochastic import AlternatingSubgradient, Perceptron, Subgradient
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "alternation": ("Dissimilarity", "Imputation"),
-        "block_ascent": ("BlockAscent",),
-        "bundle": ("Bundle",),
-        "cccp": ("CCCP",),
-        "cutting_plane": ("CuttingPlane",),
-        "frank_wolfe": ("FrankWolfe",),
-        "hinge": ("HingeSolver",),
-        "lbfgs": ("LBFGS",),
-        "orthant": ("OWLQN",),
-        "proximal": ("Proximal",),
-        "self_paced": ("SelfPaced",),
-        "stochastic": ("AlternatingSubgradient", "Perceptron", "Subgradient"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

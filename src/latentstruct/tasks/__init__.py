@@ -1,4 +1,4 @@
-"""Structures: one module or folder each; the names in the first table are public names of `latentstruct`."""
+"""Structures: one module or folder each; all names but `HELPERS` are public names of `latentstruct`."""
 
 from typing import TYPE_CHECKING
 
@@ -26,33 +26,17 @@ if TYPE_CHECKING:
     from latentstruct.tasks.ranking import PairwiseRanking, PrecisionAtK
     from latentstruct.tasks.semi_markov.task import SemiMarkov
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "alignment.task": ("Alignment",),
-        "chain.task": ("Chain",),
-        "classes.latent_multiclass": ("LatentMulticlass",),
-        "classes.multiclass": ("Multiclass",),
-        "clustering": ("Coreference", "CorrelationClustering"),
-        "custom.candidates": ("CandidateTask",),
-        "custom.examples": ("ExampleTask",),
-        "custom.parts": ("PartsTask",),
-        "detection": ("Detection",),
-        "diversity": ("DiverseSubset",),
-        "graph.task": ("Graph",),
-        "measure.task": ("Measure",),
-        "motif.task": ("Motif",),
-        "parsing.task": ("Parsing",),
-        "program.task": ("Program",),
-        "ranking": ("PairwiseRanking", "PrecisionAtK"),
-        "semi_markov.task": ("SemiMarkov",),
-    },
-    {
-        "alignment.task": ("GapCosts",),
-        "chain.rules": ("TransitionRules", "tagging_rules"),
-        "detection": ("DetectionInput", "chosen_boxes"),
-        "diversity": ("CandidateDocuments",),
-        "graph.inputs": ("GraphInput", "grid_graph"),
-        "program.inputs": ("ProgramInput", "ProgramOutput"),
-    },
+HELPERS = (
+    "CandidateDocuments",
+    "DetectionInput",
+    "GapCosts",
+    "GraphInput",
+    "ProgramInput",
+    "ProgramOutput",
+    "TransitionRules",
+    "chosen_boxes",
+    "grid_graph",
+    "tagging_rules",
 )
+"""Names that are no structures."""
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__, HELPERS)
