@@ -52,7 +52,7 @@ $(VENV)/.bench: $(VENV)/.run
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.run
-	$(LOCAL) -e '.[docs]'
+	$(LOCAL) -e '.[docs]' -e ./papers
 	touch $@
 
 # What all of docs, lint and test need, by one call of pip instead of three.
