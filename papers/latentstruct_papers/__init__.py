@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from latentstruct.exceptions import InputError
 from latentstruct_papers.findings import Claim, Findings, Table
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup, Trials
 
-__all__ = ["EXPERIMENTS", "Claim", "Experiment", "Findings", "Table", "Trials", "run_experiment"]
+__all__ = ["EXPERIMENTS", "Claim", "Experiment", "Findings", "Setup", "Table", "Trials", "run_experiment"]
 
 
 class Experiment(NamedTuple):
@@ -25,7 +25,7 @@ class Experiment(NamedTuple):
     data : tuple of str
         The data sets it needs.
     in_trials : bool
-        Whether `run` takes `trials`, so that it can resume and run in several processes.
+        Whether `run` passes its work to `Setup.trials`, so that it can resume and run in several processes.
     """
 
     module: str
@@ -221,8 +221,8 @@ def run_experiment(
             raise InputError(parameter, value, f"left out for {name}", f"Experiments in trials are {possible}.")
     trials = Trials(f"{name}, quick" if quick else name, checkpoint, jobs)
     began, began_cpu = time.perf_counter(), time.process_time()
-    further = {"trials": trials} if experiment.in_trials else {}
-    findings: Findings = import_module(experiment.module).run(data_home=data_home, quick=quick, say=say, **further)
+    setup = Setup(None if data_home is None else str(data_home), quick, say, trials)
+    findings: Findings = import_module(experiment.module).run(setup)
     findings.quick = quick
     findings.seconds = time.perf_counter() - began
     findings.cpu_seconds = time.process_time() - began_cpu - trials.own_seconds + trials.cpu_seconds

@@ -1,7 +1,6 @@
 """Chen, Batra, Freeman & Johnson (2012): which rotations of digits a latent SSVM needs, by a group norm."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from latentstruct_papers.groupnorm_tables import (
     Selection,
     Sparse,
 )
+from latentstruct_papers.trials import Setup
 
 C = 1.0
 
@@ -208,33 +208,11 @@ def examine(pair: DigitPair, sizes: Sizes, say: Callable[[str], None]) -> PairFi
     return PairFindings(sparse, main, descended, rivals, select_angles(pair, main, dense, sizes.draws), budgets)
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    sizes: Sizes | None = None,
-) -> Findings:
-    """Learn which of 11 rotations are needed to tell pairs of digits apart.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take one pair, few images and few scales.
-    say : function of str, default=print
-        Called with lines of progress.
-    sizes : Sizes, optional
-        How much is taken, in place of `FULL` or `QUICK`.
-
-    Returns
-    -------
-    Findings
-        States kept over scales, accuracies, budgets of angles, times, and the algorithm of the paper beside.
-    """
-    sizes = (QUICK if quick else FULL) if sizes is None else sizes
-    pairs = load_pairs(data_home, sizes.pairs, sizes.train, sizes.test)
-    steps = Steps(say, len(pairs) * (len(sizes.scales) + 1), "parts")
+def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
+    """Learn which of 11 rotations are needed to tell pairs of digits apart."""
+    sizes = (QUICK if setup.quick else FULL) if sizes is None else sizes
+    pairs = load_pairs(setup.data_home, sizes.pairs, sizes.train, sizes.test)
+    steps = Steps(setup.say, len(pairs) * (len(sizes.scales) + 1), "parts")
     found = [examine(pair, sizes, steps.done) for pair in pairs]
     sparse = [one for part in found for one in part.sparse]
     budgets = [one for part in found for one in part.budgets]

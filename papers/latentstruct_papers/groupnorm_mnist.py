@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from latentstruct_papers.digit_pairs import (
     show_share,
 )
 from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,35 +197,13 @@ def trade_plot(outcomes: Sequence[Outcome]) -> "Callable[[Axes], None]":
     return draw
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    sizes: Sizes | None = None,
-) -> Findings:
-    """Tell all ten digits apart with latent rotations, along a path of strengths of the group norm.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few images and two strengths.
-    say : function of str, default=print
-        Called with lines of progress.
-    sizes : Sizes, optional
-        How much is taken, in place of `FULL` or `QUICK`.
-
-    Returns
-    -------
-    Findings
-        States kept, accuracies and times.
-    """
-    sizes = (QUICK if quick else FULL) if sizes is None else sizes
-    data = make_pair(load_mnist(data_home), DIGITS, sizes.train, sizes.test, sizes.components)
-    say(f"features of {len(data.y)} training images: {data.X.nbytes / 1e6:.0f} MB")
+def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
+    """Tell all ten digits apart with latent rotations, along a path of strengths of the group norm."""
+    sizes = (QUICK if setup.quick else FULL) if sizes is None else sizes
+    data = make_pair(load_mnist(setup.data_home), DIGITS, sizes.train, sizes.test, sizes.components)
+    setup.say(f"features of {len(data.y)} training images: {data.X.nbytes / 1e6:.0f} MB")
     dense = (SEPARATE, SHARED, UPRIGHT)
-    steps = Steps(say, len(sizes.strengths) + len(dense), "trainings")
+    steps = Steps(setup.say, len(sizes.strengths) + len(dense), "trainings")
     outcomes = follow_path(data, sizes, steps)
     for kind in dense:
         outcomes.append(fit_dense(kind, data, sizes))

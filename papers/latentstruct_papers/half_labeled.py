@@ -23,6 +23,7 @@ from latentstruct.solvers import CCCP, BlockAscent
 from latentstruct.tasks import Chain, Multiclass
 from latentstruct_papers.datasets import load_conll2000
 from latentstruct_papers.findings import Claim, Findings, Table
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -298,32 +299,13 @@ def load(data_home: str | Path | None, sizes: Sizes) -> tuple[Sentences, Sentenc
     )
 
 
-def run(
-    data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print, sizes: Any = None
-) -> Findings:
-    """Train on CoNLL-2000 with 10 to 90 % of the tags removed at random.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few sentences and two shares.
-    say : function of str, default=print
-        Called with lines of progress.
-    sizes : Sizes, optional
-        How much is taken, in place of `FULL` or `QUICK`.
-
-    Returns
-    -------
-    Findings
-        Token accuracy and chunk F1 of all methods, gains of the marginal SSVM with standard errors, and seconds.
-    """
-    sizes = (QUICK if quick else FULL) if sizes is None else sizes
-    train, test, labels = load(data_home, sizes)
-    chosen = choose_strengths(train, labels, sizes, say)
+def run(setup: Setup, sizes: Any = None) -> Findings:
+    """Train on CoNLL-2000 with 10 to 90 % of the tags removed at random."""
+    sizes = (QUICK if setup.quick else FULL) if sizes is None else sizes
+    train, test, labels = load(setup.data_home, sizes)
+    chosen = choose_strengths(train, labels, sizes, setup.say)
     measured = []
-    steps = Steps(say, len(sizes.shares) * len(chosen), "trainings")
+    steps = Steps(setup.say, len(sizes.shares) * len(chosen), "trainings")
     for share in sizes.shares:
         for method, C in chosen.items():
             measured.append(measure(share, method, C, train, test, labels))

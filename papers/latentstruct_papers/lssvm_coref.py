@@ -1,6 +1,5 @@
 """Table 2 of the latent structural SVM paper: clusters of noun phrases, by spanning forests and by all pairs."""
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from latentstruct.metrics import ClusterScores, cluster_scores
 from latentstruct.progress.eta import Steps
 from latentstruct_papers.datasets import load_litbank
 from latentstruct_papers.findings import Claim, Findings, Table, above
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -240,37 +240,20 @@ def _draw(methods: list[Method], validation: dict[str, dict[str, list[float]]], 
     return draw
 
 
-def run(
-    data_home: str | os.PathLike[str] | None = None, quick: bool = False, say: Callable[[str], None] = print
-) -> Findings:
-    """Repeat Table 2 on LitBank.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets.
-    quick : bool, default=False
-        Whether to take 12 training and 12 test documents, 2 folds and fewer values of C.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        The paper's losses beside those found, other measures, and the losses against C in validation.
-    """
-    documents = load_litbank(data_home)
+def run(setup: Setup) -> Findings:
+    """Repeat Table 2 on LitBank."""
+    documents = load_litbank(setup.data_home)
     half = len(documents) // 2
-    n_train, n_folds = (min(12, half), 2) if quick else (half, 3)
-    methods = [replace(method, grid=method.grid[1:3]) for method in METHODS] if quick else list(METHODS)
+    n_train, n_folds = (min(12, half), 2) if setup.quick else (half, 3)
+    methods = [replace(method, grid=method.grid[1:3]) for method in METHODS] if setup.quick else list(METHODS)
     documents = documents[:n_train] + documents[half : half + n_train]
     X, Y = MentionPairFeatures().transform(documents), [document.clusters for document in documents]
     train, test = Data(X[:n_train], Y[:n_train]), Data(X[n_train:], Y[n_train:])
-    say(f"{len(documents)} documents, {sum(x.shape[0] for x in X)} pairs of mentions, {X[0].shape[1]} features")
+    setup.say(f"{len(documents)} documents, {sum(x.shape[0] for x in X)} pairs of mentions, {X[0].shape[1]} features")
     validation, rows = {}, []
     # Validation trains on the part that a fold leaves, once for each fold.
     costs = [cost for method in methods for cost in [n_folds - 1.0] * len(method.grid) + [1.0] * len(CRITERIA)]
-    steps = Steps(say, len(costs), "steps", costs)
+    steps = Steps(setup.say, len(costs), "steps", costs)
     for method in methods:
         validation[method.name] = _validate(method, train, n_folds, steps)
         rows += _evaluate(method, validation[method.name], train, test, steps)

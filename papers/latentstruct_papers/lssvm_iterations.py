@@ -17,6 +17,7 @@ from latentstruct.tasks import Coreference, Motif, PrecisionAtK
 from latentstruct.tasks.motif.background import match_negatives
 from latentstruct_papers.datasets import load_letor_mq2008, load_litbank, load_yeast_ars
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,29 +164,14 @@ class Iterations:
         axes.legend()
 
 
-def run(data_home: Home = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat figure 3: how many iterations CCCP takes at different C.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take one training set of each task and few values of C.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Mean iterations and oracle calls of the three tasks at each C.
-    """
-    strengths = QUICK_STRENGTHS if quick else STRENGTHS
+def run(setup: Setup) -> Findings:
+    """Repeat figure 3: how many iterations CCCP takes at different C."""
+    strengths = QUICK_STRENGTHS if setup.quick else STRENGTHS
     trainings: list[Training] = []
     for problem in PROBLEMS:
-        n_folds = 1 if quick else problem.n_folds
-        steps = Steps(say, n_folds, f"training sets of {problem.name}")
-        for fold, (X, Y) in enumerate(problem.folds(data_home, n_folds), 1):
+        n_folds = 1 if setup.quick else problem.n_folds
+        steps = Steps(setup.say, n_folds, f"training sets of {problem.name}")
+        for fold, (X, Y) in enumerate(problem.folds(setup.data_home, n_folds), 1):
             found = [train(problem, fold, C, X, Y) for C in strengths if problem.most >= C]
             trainings += found
             iterations = ", ".join(f"{t.iterations} at C = {t.C:g}" for t in found)

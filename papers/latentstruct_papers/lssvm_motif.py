@@ -26,14 +26,13 @@ from latentstruct_papers.findings import Claim, Findings, Table, Verdict
 from latentstruct_papers.gibbs import GibbsSampler
 from latentstruct_papers.motif_data import fold_groups, related_groups
 from latentstruct_papers.pwm_em import PwmEM
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Say, Setup, Trials
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Settings", "run"]
 
-Say = Callable[[str], None]
 Errors = NDArray[np.bool_]
 Setting = tuple[float, int]
 """C and the number of starts."""
@@ -670,33 +669,16 @@ def _show(arguments: tuple[Any, ...], found: Part) -> str:
     return f"{kind}, seed {seed}, width {width}, errors in %: {rates}"
 
 
-def run(
-    data_home: str | os.PathLike[str] | None = None,
-    quick: bool = False,
-    say: Say = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Repeat table 1 and see which known sites are found.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Fewer folds, values of C, seeds and background sequences, width 17 only.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the methods on each kind of data with each seed; in this process by default.
-    """
-    settings = QUICK if quick else Settings()
-    data = load_yeast_ars(data_home)
-    home = None if data_home is None else os.fspath(data_home)
-    results = run_data(home, quick, trials or Trials(), say)
+def run(setup: Setup) -> Findings:
+    """Repeat table 1 and see which known sites are found."""
+    settings = QUICK if setup.quick else Settings()
+    data = load_yeast_ars(setup.data_home)
+    home = None if setup.data_home is None else os.fspath(setup.data_home)
+    results = run_data(home, setup.quick, setup.trials, setup.say)
     problem = make_problem(data, NEGATIVES[settings.negatives[-1]], settings)
     wholes, samplers = [], {}
     turned, turned_acs = oriented(data)
-    steps = Steps(say, len(settings.widths), "parts")
+    steps = Steps(setup.say, len(settings.widths), "parts")
     for width in settings.widths:
         steps.begin(f"training on all data, width {width}")
         for strands, positives, acs in ((2, data.positives.sequences, data.acs), (1, turned, turned_acs)):
@@ -713,7 +695,7 @@ def run(
         name="lssvm-motif",
         title="Latent structural SVM, table 1: motifs in yeast origins of replication",
         data=f"yeast_ars: {len(data.positives)} ARS, {len(data.negatives)} intergenic sequences; uci_promoters: 106",
-        differs=DIFFERS + (["Quick look: fewer folds, values of C and background sequences."] if quick else []),
+        differs=DIFFERS + (["Quick look: fewer folds, values of C and background sequences."] if setup.quick else []),
         tables=[
             error_table(results, settings),
             difference_table(results),

@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from latentstruct.tasks import PairwiseRanking, PrecisionAtK
 from latentstruct.tasks.ranking import START_STRENGTHS
 from latentstruct_papers.datasets import load_letor_mq2008, load_letor_ohsumed
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict, above
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -304,35 +303,13 @@ def gain_plot(results: Results, strengths: Sequence[float]) -> "Callable[[Axes],
     return draw
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Repeat table 3 on LETOR 3.0 OHSUMED, the paper's data, and on the larger LETOR 4.0 MQ2008.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take OHSUMED alone, k up to 5 and two values of C.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the folds; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Test and training precision of all models, gains over the start with standard errors, and the random start.
-    """
-    data, ks = ([OHSUMED], (1, 3, 5)) if quick else ([OHSUMED, MQ2008], (1, 3, 5, 10))
-    strengths = QUICK_STRENGTHS if quick else STRENGTHS
-    home = None if data_home is None else str(data_home)
+def run(setup: Setup) -> Findings:
+    """Repeat table 3 on LETOR 3.0 OHSUMED, the paper's data, and on the larger LETOR 4.0 MQ2008."""
+    data, ks = ([OHSUMED], (1, 3, 5)) if setup.quick else ([OHSUMED, MQ2008], (1, 3, 5, 10))
+    strengths = QUICK_STRENGTHS if setup.quick else STRENGTHS
+    home = setup.data_home
     arguments = [(name, number, ks, strengths, home) for name in data for number in FOLDS]
-    found = (trials or Trials()).run(measure, arguments, say, "folds", _show)
+    found = setup.trials.run(measure, arguments, setup.say, "folds", _show)
     results = []
     for place, name in enumerate(data):
         mine = found[place * len(FOLDS) : (place + 1) * len(FOLDS)]
@@ -345,7 +322,7 @@ def run(
             f"{one.n_without()} of them no model has a relevant document among the first {ks[-1]}"
             for one in results
         ),
-        differs=_differences(quick),
+        differs=_differences(setup.quick),
         tables=[table for one in results for table in _tables(one, strengths)],
         plots={f"gains-{one.data.lower()}": gain_plot(one, strengths) for one in results},
         claims=[claim for one in results for claim in claims(one)],

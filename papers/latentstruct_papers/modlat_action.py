@@ -1,43 +1,22 @@
 """Kumar, Packer & Koller (2012), section 6.2 and figure 2: actions of persons in latent boxes."""
 
-from pathlib import Path
-
 from latentstruct_papers.findings import Findings
-from latentstruct_papers.modlat_detection import N_JITTERED, STRENGTHS, Say, Setting, common_differences, run_on
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.modlat_detection import N_JITTERED, STRENGTHS, Setting, common_differences, run_on
+from latentstruct_papers.trials import Setup
 
 FULL = Setting(None, 5, STRENGTHS, N_JITTERED)
 QUICK = Setting(8, 2, (1.0, 1e2), 10)
 
 
-def run(
-    data_home: str | Path | None = None, quick: bool = False, say: Say = print, trials: Trials | None = None
-) -> Findings:
-    """Repeat figure 2: test losses of LSVM, ILSVM and ModLat against C on ten actions.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few photographs, candidates, splits and values of C.
-    say : function of str, default=print
-        Called with a line for each model that was trained.
-    trials : Trials, optional
-        Runs the trainings; by default in this process.
-
-    Returns
-    -------
-    Findings
-        As of modlat-detection.
-    """
-    setting = QUICK if quick else FULL
+def run(setup: Setup) -> Findings:
+    """Repeat figure 2: test losses of LSVM, ILSVM and ModLat against C on ten actions."""
+    setting = QUICK if setup.quick else FULL
     differs = [
         "The paper has about 2500 photographs of PASCAL VOC 2011; these are 784 of VOC 2012 of one person each.",
         "The paper's candidates are about 20 boxes of a person detector and the true box, described by poselets. Here "
         f"{N_JITTERED} boxes of half to twice the true area and similar shape lie at random places, the true one "
         "is among them, and all are described by gradients.",
-        *common_differences(quick),
+        *common_differences(setup.quick),
     ]
     title = "Kumar, Packer & Koller (2012), figure 2: actions with latent boxes of persons"
-    return run_on(["voc actions"], "modlat-action", title, differs, setting, data_home, say, trials or Trials())
+    return run_on(["voc actions"], "modlat-action", title, differs, setting, setup)

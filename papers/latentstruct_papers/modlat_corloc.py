@@ -2,7 +2,6 @@
 
 import warnings
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,9 +15,9 @@ from latentstruct.metrics.boxes import box_scores
 from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes
 from latentstruct_papers.datasets import Photographs, load_voc_mammals
 from latentstruct_papers.findings import Claim, Findings, Table
-from latentstruct_papers.modlat_detection import Say, first_of_each, make_splits
+from latentstruct_papers.modlat_detection import first_of_each, make_splits
 from latentstruct_papers.mssvm_simulation import show_mean
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,34 +168,15 @@ class Results:
 SCORES = {"corloc": "CorLoc", "overlap": "mean overlap", "accuracy": "label accuracy"}
 
 
-def run(
-    data_home: str | Path | None = None, quick: bool = False, say: Say = print, trials: Trials | None = None
-) -> Findings:
-    """Learn boxes of five mammals from labels, with candidates of a grid and of segments.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few photographs, candidates and splits.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trainings; by default in this process.
-
-    Returns
-    -------
-    Findings
-        CorLoc of learned boxes, of fixed ones, and of the best candidates.
-    """
-    setting = QUICK if quick else FULL
-    trials, home = trials or Trials(), None if data_home is None else str(data_home)
+def run(setup: Setup) -> Findings:
+    """Learn boxes of five mammals from labels, with candidates of a grid and of segments."""
+    setting = QUICK if setup.quick else FULL
+    home = setup.data_home
     sizes = (setting.n_each, setting.n_splits, setting.n_boxes)
     splits = range(setting.n_splits)
     results = Results()
     fixed = [(sizes, number, home) for number in splits]
-    for found in trials.run(measure_fixed, fixed, say, "splits", _show_fixed):
+    for found in setup.trials.run(measure_fixed, fixed, setup.say, "splits", _show_fixed):
         for name, scores in found.items():
             results.found.setdefault(name, []).append(scores)
     plan: list[tuple[Any, ...]] = [
@@ -205,7 +185,7 @@ def run(
         for number in splits
         for C in setting.strengths
     ]
-    measured = trials.run(measure, plan, say, "trainings", _show)
+    measured = setup.trials.run(measure, plan, setup.say, "trainings", _show)
     n_each = len(setting.strengths)
     for start in range(0, len(plan), n_each):
         best = max(measured[start : start + n_each], key=lambda one: one["held_out"])
@@ -215,7 +195,7 @@ def run(
         f"Learned boxes are those of ModLat with the overlap loss and at most {setting.n_boxes} candidates of a "
         f"photograph. The central box has {100 * MIDDLE:.0f} % of width and height.",
         "Best candidates are chosen by the true box: the limit of what could be learned.",
-        *(["Quick: few photographs, candidates and splits."] if quick else []),
+        *(["Quick: few photographs, candidates and splits."] if setup.quick else []),
     ]
     return Findings(
         name="modlat-corloc",

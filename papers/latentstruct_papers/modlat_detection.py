@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +40,7 @@ from latentstruct_papers.modlat_tables import (
     TEST,
     Trial,
 )
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2)
 """The paper's C, which it divides by the number of images."""
@@ -57,7 +56,6 @@ SIDE = 200
 GRID, MOST_BOXES = 8, 350
 N_JITTERED = 20
 
-Say = Callable[[str], None]
 Load = Callable[[Any], Photographs]
 
 
@@ -338,14 +336,12 @@ def run_on(
     title: str,
     differs: list[str],
     setting: Setting,
-    data_home: str | Path | None,
-    say: Say,
-    trials: Trials,
+    setup: Setup,
 ) -> Findings:
     """Train all methods on some of `SOURCES` and return losses, tests and pictures."""
-    home = None if data_home is None else str(data_home)
+    home = setup.data_home
     plan = [arguments for one in data for arguments in make_plan(setting, one, home)]
-    measured = to_trials(plan, trials.run(measure, plan, say, "trainings", _show))
+    measured = to_trials(plan, setup.trials.run(measure, plan, setup.say, "trainings", _show))
     scenes = [load_scenes(one, setting.n_each, setting.n_boxes, home) for one in data]
     plots = tables.loss_plots(measured)
     for one in scenes:
@@ -377,40 +373,20 @@ def run_on(
     )
 
 
-def run(
-    data_home: str | Path | None = None, quick: bool = False, say: Say = print, trials: Trials | None = None
-) -> Findings:
-    """Repeat figure 1 with boxes of several sizes: test losses of LSVM, ILSVM and ModLat against C.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few photographs, candidates, splits and values of C.
-    say : function of str, default=print
-        Called with a line for each model that was trained.
-    trials : Trials, optional
-        Runs the trainings; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Losses against C, the best of them and those at a C that was chosen by photographs held out of training, paired
-        tests, and pictures of the best and worst predictions.
-    """
-    setting = QUICK if quick else FULL
+def run(setup: Setup) -> Findings:
+    """Repeat figure 1 with boxes of several sizes: test losses of LSVM, ILSVM and ModLat against C."""
+    setting = QUICK if setup.quick else FULL
     differs = [
         "The paper's photographs of six mammals are not available. Mammals here are 291 photographs of one kangaroo or "
         "raccoon; msrc animals are those of MSRC version 2 with birds, cats, cows, dogs or sheep, whose boxes are the "
         "extents of regions of that class. If there are several, a box has to match one of them.",
         f"Candidates are at most {setting.n_boxes} boxes of several sizes and shapes (the paper: 350). The 0/1 loss "
         "asks for the one that is nearest to the true box; modlat-one-size has boxes that differ in place only.",
-        *common_differences(quick),
+        *common_differences(setup.quick),
     ]
     title = "Kumar, Packer & Koller (2012), figure 1: detection with latent boxes of several sizes"
     names = ["mammals", "msrc animals"]
-    return run_on(names, "modlat-detection", title, differs, setting, data_home, say, trials or Trials())
+    return run_on(names, "modlat-detection", title, differs, setting, setup)
 
 
 def common_differences(quick: bool) -> list[str]:

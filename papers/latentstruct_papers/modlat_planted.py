@@ -7,7 +7,6 @@ box is.
 
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.modlat_detection import make_model
 from latentstruct_papers.modlat_tables import ILSVM, LOSSES, LSVM, MODLAT
 from latentstruct_papers.mssvm_simulation import show_mean
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,37 +161,15 @@ def _show(arguments: tuple[Any, ...], found: dict[str, dict[str, Any]]) -> str:
     return f"range {arguments[0]:g}, noise {arguments[1]:g}, trial {arguments[2]}: {shown}"
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Compare LSVM, ILSVM and ModLat where the uncertainty of the box is controlled.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are drawn.
-    quick : bool, default=False
-        Whether to take few trials, ranges, one noise and one C.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trials; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Losses of the methods, and where ModLat is better.
-    """
-    ranges, noises = (QUICK_RANGES, QUICK_NOISES) if quick else (RANGES, NOISES)
-    strengths, n_trials = (QUICK_STRENGTHS, QUICK_TRIALS) if quick else (STRENGTHS, TRIALS)
+def run(setup: Setup) -> Findings:
+    """Compare LSVM, ILSVM and ModLat where the uncertainty of the box is controlled."""
+    ranges, noises = (QUICK_RANGES, QUICK_NOISES) if setup.quick else (RANGES, NOISES)
+    strengths, n_trials = (QUICK_STRENGTHS, QUICK_TRIALS) if setup.quick else (STRENGTHS, TRIALS)
     arguments: list[tuple[Any, ...]] = [
         (range_, noise, trial, strengths) for trial in range(n_trials) for range_ in ranges for noise in noises
     ]
     results = Grid(ranges, noises)
-    measured = (trials or Trials()).run(measure, arguments, say, "trials", _show)
+    measured = setup.trials.run(measure, arguments, setup.say, "trials", _show)
     for (range_, noise, *_), found in zip(arguments, measured, strict=True):
         results.add(range_, noise, found)
     return Findings(

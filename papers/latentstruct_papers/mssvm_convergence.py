@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from latentstruct.solvers.starts import LatentStarts, OneStart
 from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.mssvm_simulation import MODELS, MSSVM, C, Model, field_task, train
 from latentstruct_papers.simulated import HiddenField, make_hidden_field
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -219,25 +219,10 @@ def measure(seeds: Sequence[int], say: Callable[[str], None], **sizes: Any) -> C
     return Convergence(norms, traces)
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat figure 2 and compare solvers by passes over the data.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are simulated.
-    quick : bool, default=False
-        Whether to take two problems only.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Norms of subgradients, and objectives by solver and pass.
-    """
-    n_problems = QUICK_PROBLEMS if quick else PROBLEMS
-    results = measure(range(n_problems), say)
+def run(setup: Setup) -> Findings:
+    """Repeat figure 2 and compare solvers by passes over the data."""
+    n_problems = QUICK_PROBLEMS if setup.quick else PROBLEMS
+    results = measure(range(n_problems), setup.say)
     return Findings(
         name="mssvm-convergence",
         title="Ping, Liu & Ihler (2014), figure 2: convergence of (sub)gradient descent, and of other solvers",

@@ -5,9 +5,8 @@ reason.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from latentstruct.tasks import Graph
 from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.mssvm_simulation import HCRF, MSSVM, Model, show_mean, solver_options
 from latentstruct_papers.simulated import N_STATES, HiddenField, make_hidden_field
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,37 +178,15 @@ def _show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
     return f"{arguments[0][0]}, {arguments[1]} examples, trial {arguments[2]}: {shown}"
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Compare MSSVM with HCRF by size of the training set and mismatch of the model.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are simulated.
-    quick : bool, default=False
-        Whether to take few trials, two sizes and two models.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trials; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Accuracies and their differences.
-    """
-    mismatches, sizes = ((RIGHT, MISMATCHES[-1]), QUICK_SIZES) if quick else (MISMATCHES, SIZES)
-    n_trials = QUICK_TRIALS if quick else TRIALS
+def run(setup: Setup) -> Findings:
+    """Compare MSSVM with HCRF by size of the training set and mismatch of the model."""
+    mismatches, sizes = ((RIGHT, MISMATCHES[-1]), QUICK_SIZES) if setup.quick else (MISMATCHES, SIZES)
+    n_trials = QUICK_TRIALS if setup.quick else TRIALS
     arguments: list[tuple[Any, ...]] = [
         (tuple(one), size, trial, STRENGTHS) for trial in range(n_trials) for one in mismatches for size in sizes
     ]
     results = Map(mismatches, sizes)
-    measured = (trials or Trials()).run(measure, arguments, say, "trials", _show)
+    measured = setup.trials.run(measure, arguments, setup.say, "trials", _show)
     for (mismatch, size, *_), found in zip(arguments, measured, strict=True):
         results.add(mismatch[0], size, found)
     return Findings(

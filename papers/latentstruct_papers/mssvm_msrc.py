@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from latentstruct.tasks import Graph, GraphInput, grid_graph
 from latentstruct_papers.datasets import Msrc, load_msrc
 from latentstruct_papers.findings import Findings, Table
 from latentstruct_papers.ratios import difference, pooled_share
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -364,30 +364,15 @@ def example_plot(test: Photographs, runs: Sequence[Run], n_shown: int = 4) -> "C
     return draw
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat table 4 on photographs of MSRC version 2.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take 48 photographs, 100 texture words and one value of C.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Accuracies beside the paper's, paired differences, the frequency of the classes, and how models were trained.
-    """
-    data = load_msrc(data_home)
-    photographs, counts, n_seen = choose_photographs(data, 6 if quick else None)
+def run(setup: Setup) -> Findings:
+    """Repeat table 4 on photographs of MSRC version 2."""
+    data = load_msrc(setup.data_home)
+    photographs, counts, n_seen = choose_photographs(data, 6 if setup.quick else None)
     folds = split(photographs.names)
     frequent = [data.classes[k] for k in np.argsort(-counts[1:, 0], kind="stable") + 1]
-    say(f"{len(photographs)} of {n_seen} photographs have patches of {', '.join(FIVE)}")
-    steps = Steps(say, N_FOLDS * len(MODELS), "trainings")
-    runs = [one for fold in range(N_FOLDS) for one in measure_fold(photographs, fold, folds, quick, steps.done)]
+    setup.say(f"{len(photographs)} of {n_seen} photographs have patches of {', '.join(FIVE)}")
+    steps = Steps(setup.say, N_FOLDS * len(MODELS), "trainings")
+    runs = [one for fold in range(N_FOLDS) for one in measure_fold(photographs, fold, folds, setup.quick, steps.done)]
     known = np.concatenate([count_known(photographs.part(fold).Y) for fold in folds])
     hidden = 1.0 - known.sum() / sum(map(len, photographs.Y))
     return Findings(
@@ -395,7 +380,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         title="Ping, Liu & Ihler (2014), table 4: classes of image patches with missing labels",
         data=f"MSRC version 2, {len(photographs)} photographs, {known.sum()} known patches, "
         f"{100 * hidden:.1f} % of the patches hidden",
-        differs=_differences(quick, frequent, len(photographs), n_seen),
+        differs=_differences(setup.quick, frequent, len(photographs), n_seen),
         tables=[
             accuracy_table(runs, known),
             difference_table(runs, known),

@@ -1,7 +1,6 @@
 """Ping, Liu & Ihler (2014), figure 3: test error on simulated chains by the number of training examples."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from latentstruct_papers.mssvm_simulation import (
     train,
 )
 from latentstruct_papers.simulated import make_hidden_field
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,34 +129,12 @@ def _show(arguments: tuple[Any, ...], found: dict[str, list[float]]) -> str:
     return f"errors with {arguments[0][-1]} examples {last}"
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Repeat figure 3: test error against the number of training examples.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are simulated.
-    quick : bool, default=False
-        Whether to take few trials and small training sets.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trials; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Test errors of the three models at each size.
-    """
-    sizes = QUICK_SIZES if quick else SIZES
-    n_trials = QUICK_TRIALS if quick else TRIALS
+def run(setup: Setup) -> Findings:
+    """Repeat figure 3: test error against the number of training examples."""
+    sizes = QUICK_SIZES if setup.quick else SIZES
+    n_trials = QUICK_TRIALS if setup.quick else TRIALS
     arguments: list[tuple[Any, ...]] = [(sizes, trial, {}) for trial in range(n_trials)]
-    scores = collect(sizes, (trials or Trials()).run(measure, arguments, say, "trials", _show))
+    scores = collect(sizes, setup.trials.run(measure, arguments, setup.say, "trials", _show))
     results = SampleSizes(scores, sizes)
     return Findings(
         name="mssvm-samples",

@@ -1,7 +1,6 @@
 """Ping, Liu & Ihler (2014), figure 4: segmenting noisy images, trained with a growing share of labels missing."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from latentstruct.tasks import Graph
 from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Scores, show_mean, train
 from latentstruct_papers.simulated import draw_truth, make_noisy_images
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,28 +115,13 @@ def draw_image(axes: "Axes") -> None:
     axes.set_axis_off()
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat figure 4: segmentation of noisy images, trained with missing labels.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are simulated.
-    quick : bool, default=False
-        Whether to take fewer and smaller images, and two shares.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Test errors of the three models at each share of missing labels.
-    """
-    settings = QUICK_MISSING if quick else MISSING
-    n_trials = QUICK_TRIALS if quick else TRIALS
-    changes: dict[str, Any] = QUICK if quick else {}
+def run(setup: Setup) -> Findings:
+    """Repeat figure 4: segmentation of noisy images, trained with missing labels."""
+    settings = QUICK_MISSING if setup.quick else MISSING
+    n_trials = QUICK_TRIALS if setup.quick else TRIALS
+    changes: dict[str, Any] = QUICK if setup.quick else {}
     scores = Scores()
-    steps = Steps(say, sum(map(len, settings.values())), "settings")
+    steps = Steps(setup.say, sum(map(len, settings.values())), "settings")
     for noise, shares in settings.items():
         for share in shares:
             for trial in range(n_trials):
@@ -162,7 +147,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
             "Both SVMs are trained by CCCP, HCRF by L-BFGS.",
             f"Means over {n_trials} trials: too few to tell small differences.",
         ]
-        + (["Quick: images of 8 × 12 pixels, 2 to train and 3 to test."] if quick else []),
+        + (["Quick: images of 8 × 12 pixels, 2 to train and 3 to test."] if setup.quick else []),
         tables=[one.table() for one in results.values()],
         plots=plots,
         claims=[claim for one in results.values() for claim in one.claims()],

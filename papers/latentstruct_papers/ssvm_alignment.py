@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +36,7 @@ from latentstruct_papers.alignment_tables import (
 )
 from latentstruct_papers.datasets import Prefab, load_prefab
 from latentstruct_papers.findings import Findings
+from latentstruct_papers.trials import Setup
 
 PARTS = ("training", "validation", "test")
 SHARES = (0.5, 0.2, 0.3)
@@ -297,33 +297,18 @@ def _training(rung: Rung, results: Results, setting: Setting) -> tuple[Sequence[
     return [best.mode], [best.cut or 0.0]
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat the ladder of figure 6 on the reference pairs of PREFAB 4.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few short pairs, one C and two models.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Q and Q₄ of all models on the test pairs with paired tests against BLOSUM62, Q by identity, and all settings.
-    """
-    setting = QUICK if quick else FULL
-    parts = make_parts(load_prefab(data_home), setting)
+def run(setup: Setup) -> Findings:
+    """Repeat the ladder of figure 6 on the reference pairs of PREFAB 4."""
+    setting = QUICK if setup.quick else FULL
+    parts = make_parts(load_prefab(setup.data_home), setting)
     sizes = ", ".join(f"{len(part)} {name}" for name, part in zip(PARTS, parts, strict=True))
-    say(f"pairs: {sizes}")
-    results = measure_all(parts, setting, say)
+    setup.say(f"pairs: {sizes}")
+    results = measure_all(parts, setting, setup.say)
     return Findings(
         name="ssvm-alignment",
         title="Joachims et al. (2009), figure 6: protein alignment with structural SVMs",
         data=f"PREFAB 4 reference pairs: {sizes}; no protein in two parts",
-        differs=_differences(quick),
+        differs=_differences(setup.quick),
         tables=[
             ladder_table(results),
             fixed_table(results, results.best(SIMPLE.name)),

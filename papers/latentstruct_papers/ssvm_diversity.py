@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from latentstruct.progress.eta import Steps
 from latentstruct.tasks.diversity import DiverseSubset
 from latentstruct_papers.datasets import Reuters, load_reuters
 from latentstruct_papers.findings import Claim, Findings, Table, above
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,30 +212,17 @@ def loss_plot(measured: Sequence[Measured]) -> "Callable[[Axes], None]":
     return draw
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat the comparison of figure 4 on one-word queries to Reuters-21578.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take fewer queries, one value of C and two models.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Losses, signed-rank tests, and what was learned.
-    """
-    sizes, strengths = ((60, 40, 80), (10.0,)) if quick else ((400, 200, 400), STRENGTHS)
-    parts = split_queries(load_reuters(data_home), sizes)
+def run(setup: Setup) -> Findings:
+    """Repeat the comparison of figure 4 on one-word queries to Reuters-21578."""
+    sizes, strengths = ((60, 40, 80), (10.0,)) if setup.quick else ((400, 200, 400), STRENGTHS)
+    parts = split_queries(load_reuters(setup.data_home), sizes)
     train, validation, test = parts
-    say(f"made {len(train.X)} queries to train on, {len(validation.X)} to choose C with, {len(test.X)} to test with")
+    setup.say(
+        f"made {len(train.X)} queries to train on, {len(validation.X)} to choose C with, {len(test.X)} to test with"
+    )
     measured = measure_fixed(validation, test)
-    methods = (GREEDY, EXACT) if quick else tuple(TASKS)
-    steps = Steps(say, len(methods), "models")
+    methods = (GREEDY, EXACT) if setup.quick else tuple(TASKS)
+    steps = Steps(setup.say, len(methods), "models")
     for method in methods:
         measured.insert(-1, measure_learned(method, train, validation, test, strengths))
         steps.done(f"{method}: test loss {measured[-2].mean:.4f} at C = {measured[-2].C:g}")
@@ -245,7 +232,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         name="ssvm-diversity",
         title="Joachims et al. (2009), figure 4: diverse subsets by a structural SVM",
         data=f"Reuters-21578 (ModApte), {len(test.X)} test queries of {N_CANDIDATES} candidates",
-        differs=_differences(quick),
+        differs=_differences(setup.quick),
         tables=[
             loss_table(measured),
             Table(

@@ -23,6 +23,7 @@ from latentstruct.solvers import Bundle
 from latentstruct.tasks import Measure
 from latentstruct_papers.datasets import load_adult, load_optdigits, load_reuters
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict, above
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -376,31 +377,16 @@ def gain_plot(results: Results) -> "Callable[[Axes], None]":
     return draw
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Repeat table 1 on Reuters-21578, handwritten digits and incomes of adults.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few problems, small grids and two folds.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Means beside the published ones, differences with paired tests, all problems, and the chosen strengths.
-    """
-    grid = QUICK if quick else FULL
+def run(setup: Setup) -> Findings:
+    """Repeat table 1 on Reuters-21578, handwritten digits and incomes of adults."""
+    grid = QUICK if setup.quick else FULL
     problems = [
-        *reuters_problems(data_home, quick),
-        *digit_problems(data_home, quick),
-        adult_problem(data_home, quick),
+        *reuters_problems(setup.data_home, setup.quick),
+        *digit_problems(setup.data_home, setup.quick),
+        adult_problem(setup.data_home, setup.quick),
     ]
     study, measured = Study(grid), []
-    steps = Steps(say, len(problems), "problems", [problem.train_X.shape[0] for problem in problems])
+    steps = Steps(setup.say, len(problems), "problems", [problem.train_X.shape[0] for problem in problems])
     for problem in problems:
         found = list(study.run(problem))
         measured += found
@@ -412,7 +398,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         name="ssvm-measures",
         title="Joachims, Hofmann, Yue & Yu (2009), table 1: training for the measure instead of single mistakes",
         data=f"Reuters-21578 (ModApte), optdigits and adult (a9a); problems of one class against all others: {counts}",
-        differs=_differences(quick),
+        differs=_differences(setup.quick),
         tables=[
             mean_table(results),
             gain_table(results),

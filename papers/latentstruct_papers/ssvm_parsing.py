@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from latentstruct.progress.eta import Steps
 from latentstruct.tasks.parsing.task import Parsing
 from latentstruct_papers.datasets import CessEsp, load_cess_esp
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -309,30 +309,15 @@ def length_plot(tested: Sequence[Tested], lengths: Vector) -> "Callable[[Axes], 
     return draw
 
 
-def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[[str], None] = print) -> Findings:
-    """Compare a grammar learned by a structural SVM with one by counts, on Spanish sentences.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few short sentences and one value of C.
-    say : function of str, default=print
-        Called with lines of progress.
-
-    Returns
-    -------
-    Findings
-        Scores of all models, gains over the counts with paired tests, and scores at all strengths.
-    """
-    setting = QUICK if quick else FULL
-    parts = divide(load_cess_esp(data_home), setting)
+def run(setup: Setup) -> Findings:
+    """Compare a grammar learned by a structural SVM with one by counts, on Spanish sentences."""
+    setting = QUICK if setup.quick else FULL
+    parts = divide(load_cess_esp(setup.data_home), setting)
     sizes = [len(part.X) for part in parts]
-    say(f"{sizes[0]} sentences for training, {sizes[1]} for validation, {sizes[2]} for test")
-    counted, n_failed = count(parts, say)
+    setup.say(f"{sizes[0]} sentences for training, {sizes[1]} for validation, {sizes[2]} for test")
+    counted, n_failed = count(parts, setup.say)
     fitted, best = [counted], [counted]
-    steps = Steps(say, sum(len(parser.strengths) for parser in setting.parsers), "trainings")
+    steps = Steps(setup.say, sum(len(parser.strengths) for parser in setting.parsers), "trainings")
     for parser in setting.parsers:
         found = try_strengths(parser, parts, setting, steps.done)
         fitted += found
@@ -345,7 +330,7 @@ def run(data_home: str | Path | None = None, quick: bool = False, say: Callable[
         title="Joachims et al. (2009), sections 1 and 2: weights of a grammar by structural SVMs and by counts",
         data=f"CESS-ESP, sentences of {setting.longest} words at most: {sizes[0]} for training, {sizes[1]} for "
         f"validation, {sizes[2]} for test, divided by documents",
-        differs=_differences(quick),
+        differs=_differences(setup.quick),
         tables=[score_table(tested, n_failed), gain_table(tested), strength_table(fitted)],
         claims=claims(tested),
         plots={"lengths": length_plot(tested, lengths)},

@@ -1,10 +1,9 @@
 """Joachims et al. (2009), section 3.2 and figure 6: the ladder of alignment models with true secondary structure."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from latentstruct_papers.alignment_tables import p_value, show_p
 from latentstruct_papers.datasets import load_protein_structures
 from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.ssvm_alignment import TOLERANCE, find_families, split_families
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -269,37 +268,16 @@ def _show(arguments: tuple[Any, ...], found: Any) -> str:
     return f"{best['model']}, {best['mode']}, {best['setting']}: validation Q {np.mean(best['validation']['Q']):.3f}"
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Train alignment models from letters alone to windows of letters and structure.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few short pairs and half of the models.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trainings; by default in this process.
-
-    Returns
-    -------
-    Findings
-        Q and Q₄ of all models on test pairs of other families, with paired tests over families.
-    """
-    setting = QUICK if quick else FULL
-    trials = trials or Trials()
-    home = None if data_home is None else str(data_home)
+def run(setup: Setup) -> Findings:
+    """Train alignment models from letters alone to windows of letters and structure."""
+    setting = QUICK if setup.quick else FULL
+    home = setup.data_home
     sizes = (setting.longest, setting.most)
     parts = load_parts(home, *sizes)
     fixed = [(*sizes, mode, setting.opens, setting.extends, home) for mode in ("local", "global")]
-    measured = [one for found in trials.run(measure_blosum, fixed, say, "modes of BLOSUM62", _show) for one in found]
+    measured = [
+        one for found in setup.trials.run(measure_blosum, fixed, setup.say, "modes of BLOSUM62", _show) for one in found
+    ]
 
     def learn(rungs: Sequence[Rung], modes: Sequence[str]) -> list[dict[str, Any]]:
         arguments = [
@@ -309,7 +287,7 @@ def run(
             for cut in setting.cuts
             for C in setting.strengths
         ]
-        return trials.run(measure_learned, arguments, say, "trainings", _show)
+        return setup.trials.run(measure_learned, arguments, setup.say, "trainings", _show)
 
     measured += learn([SIMPLE], ("local", "global"))
     mode = Results(measured, parts[TEST].families).best(SIMPLE.name)["mode"]
@@ -323,7 +301,7 @@ def run(
         name="ssvm-structure",
         title="Joachims et al. (2009), figure 6: the ladder of alignment models with secondary structure",
         data=f"pairs of BAliBASE, OXBench, SABmark and PREFAB with structure by DSSP: {counts}",
-        differs=_differences(setting, quick),
+        differs=_differences(setting, setup.quick),
         tables=[results.table()],
         plots={"ladder": results.draw},
         claims=results.claims(),

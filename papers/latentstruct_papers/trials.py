@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from latentstruct.persistence.atomic_files import output_errors
 from latentstruct.progress.display import plain
 from latentstruct.progress.eta import Steps
 
-__all__ = ["Trials"]
+__all__ = ["Say", "Setup", "Trials"]
+
+Say = Callable[[str], None]
+"""Called with lines of progress."""
 
 
 class Trials:
@@ -123,6 +127,28 @@ class Trials:
             line = {"trial": json.loads(key), "result": result, "cpu_seconds": seconds}
             with output_errors(self.path), self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How an experiment is run.
+
+    Parameters
+    ----------
+    data_home : str, optional
+        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
+    quick : bool, default=False
+        Whether to take less data and fewer repetitions.
+    say : function of str, default=print
+        Called with lines of progress.
+    trials : Trials, optional
+        Runs the trials, for experiments in trials; by default in this process.
+    """
+
+    data_home: str | None = None
+    quick: bool = False
+    say: Say = print
+    trials: Trials = field(default_factory=Trials)
 
 
 def _timed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:

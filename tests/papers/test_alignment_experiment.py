@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_cli_align import draw_pairs
 
 from latentstruct.io.ncbi_matrix import blosum62
-from latentstruct_papers import ssvm_alignment
+from latentstruct_papers import Setup, ssvm_alignment
 from latentstruct_papers.alignment_tables import BASELINE, RAISED, Measured, Pairs, Results, p_value
 from latentstruct_papers.datasets import Prefab
 from latentstruct_papers.ssvm_alignment import QUICK, SHARES, SIMPLE, find_families, make_parts, split_families
@@ -68,7 +68,7 @@ def findings():
         patch.setattr(ssvm_alignment, "QUICK", SMALL)
         patch.setattr(ssvm_alignment, "load_prefab", lambda home: draw_prefab(40))
         said = []
-        found = ssvm_alignment.run(quick=True, say=said.append)
+        found = ssvm_alignment.run(Setup(quick=True, say=said.append))
     return found, said
 
 

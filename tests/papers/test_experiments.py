@@ -53,8 +53,8 @@ def small(monkeypatch):
     """Register an experiment that is done at once; `run` of the module can be changed."""
     module = ModuleType("small_experiment")
 
-    def run_small(data_home=None, quick=False, say=print):
-        say(f"quick is {quick}, data home is {data_home}")
+    def run_small(setup):
+        setup.say(f"quick is {setup.quick}, data home is {setup.data_home}")
         return some_findings()
 
     module.run = run_small
@@ -178,7 +178,7 @@ def test_missing_data_is_one_line(name, tmp_path):
 def test_interrupted_experiment_writes_nothing(small, tmp_path):
     went_on = []
 
-    def train(**_):
+    def train(setup):
         model = StructuralSVM(Multiclass(), tol=1e-12)
         model.fit(np.eye(3), [0, 1, 2], callback=lambda _: os.kill(os.getpid(), signal.SIGINT))
         went_on.append(model)

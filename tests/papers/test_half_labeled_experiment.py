@@ -10,7 +10,7 @@ from scipy import sparse
 
 from latentstruct.metrics import chunk_scores
 from latentstruct.tasks.chain.task import UNKNOWN
-from latentstruct_papers import EXPERIMENTS, half_labeled
+from latentstruct_papers import EXPERIMENTS, Setup, half_labeled
 from latentstruct_papers.half_labeled import (
     ESTIMATORS,
     MARGINAL,
@@ -139,7 +139,7 @@ def test_tables_hold_every_method_and_share():
 @needs_data
 def test_a_small_run(tmp_path):
     lines = []
-    findings = half_labeled.run(say=lines.append, sizes=Sizes(40, 30, (0.5,), (0.03, 0.04), 20))
+    findings = half_labeled.run(Setup(say=lines.append), sizes=Sizes(40, 30, (0.5,), (0.03, 0.04), 20))
     assert findings.name in EXPERIMENTS
     assert len(lines) == 2 * len(ESTIMATORS)
     assert "The first 40 training sentences only." in findings.differs

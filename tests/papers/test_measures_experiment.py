@@ -16,7 +16,7 @@ from latentstruct import StructuralSVM
 from latentstruct.metrics import f_beta, prbep, roc_area
 from latentstruct.metrics.strengths import suggest_C
 from latentstruct.tasks import Measure
-from latentstruct_papers import ssvm_measures
+from latentstruct_papers import Setup, ssvm_measures
 from latentstruct_papers.ssvm_measures import CONVENTIONAL, JUDGES, STRUCTURAL, Grid, Measured, Problem, Results
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
@@ -175,7 +175,7 @@ def write_miniatures(home):
 @pytest.mark.filterwarnings("ignore:Liblinear failed")
 def test_on_miniatures(tmp_path):
     said = []
-    findings = ssvm_measures.run(write_miniatures(tmp_path / "home"), quick=True, say=said.append)
+    findings = ssvm_measures.run(Setup(str(write_miniatures(tmp_path / "home")), True, said.append))
     groups = [row[0] for row in findings.tables[0].rows]
     assert groups == ["Reuters", "Reuters", "optdigits", "optdigits", "adult", "adult"]
     assert all(value > 75 for row in findings.tables[0].rows for value in row[2:5])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from latentstruct.data.boxes import nearest_box, overlaps
 from latentstruct.estimators import LatentSSVM
 from latentstruct.estimators.uncertain import IterativeLSVM, ModLat
-from latentstruct_papers import modlat_detection, modlat_tables
+from latentstruct_papers import Setup, modlat_detection, modlat_tables
 from latentstruct_papers.datasets import Photographs
 from latentstruct_papers.modlat_detection import (
     SEVERAL_SIZES,
@@ -68,7 +68,7 @@ def findings():
         patch.setattr(modlat_detection, "SOURCES", drawn)
         modlat_detection.load_scenes.cache_clear()
         said = []
-        found = modlat_detection.run(quick=True, say=said.append)
+        found = modlat_detection.run(Setup(quick=True, say=said.append))
         modlat_detection.load_scenes.cache_clear()
     return found, said
 

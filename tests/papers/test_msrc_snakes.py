@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentstruct.exceptions import FormatError, InputError
-from latentstruct_papers import mssvm_msrc, snakes
+from latentstruct_papers import Setup, mssvm_msrc, snakes
 from latentstruct_papers.datasets import load_msrc, load_snakes
 from latentstruct_papers.ratios import difference, pooled_share
 from pictures import encode
@@ -255,7 +255,7 @@ def test_experiment_with_snakes(tmp_path, monkeypatch):
     write_snakes(tmp_path, grids(**stored))
     monkeypatch.setattr(snakes, "MAX_ITER", 40)
     reported = []
-    found = snakes.run(tmp_path, quick=True, say=reported.append)
+    found = snakes.run(Setup(str(tmp_path), True, reported.append))
     assert [row[0] for row in found.tables[0].rows[:3]] == [snakes.CELLS, snakes.DIRECTIONS, snakes.FEATURES]
     assert len(reported) == 3
     shares = [float(row[2].split()[0]) for row in found.tables[0].rows]
@@ -275,7 +275,7 @@ def test_experiment_with_photographs(tmp_path, monkeypatch):
     names = [f"{series}_{k}_s" for series in (1, 2) for k in range(6)]
     write_msrc(tmp_path, names)
     monkeypatch.setattr(mssvm_msrc, "MAX_ITER", 2)
-    found = mssvm_msrc.run(tmp_path, quick=True, say=lambda text: None)
+    found = mssvm_msrc.run(Setup(str(tmp_path), True, lambda text: None))
     accuracies, differences, classes, training = found.tables
     assert [row[0] for row in accuracies.rows] == [*mssvm_msrc.FIVE, "mean of classes", "all patches"]
     assert accuracies.rows[2][1::2] != accuracies.rows[2][2::2]

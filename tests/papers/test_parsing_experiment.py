@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from latentstruct.data.trees import Tree, tagged_words, words
 from latentstruct.io.brackets import format_tree
-from latentstruct_papers import ssvm_parsing
+from latentstruct_papers import Setup, ssvm_parsing
 from latentstruct_papers.datasets import CessEsp
 from latentstruct_papers.ssvm_parsing import (
     HAMMING,
@@ -123,7 +123,7 @@ def test_paired_tests_see_a_steady_gain():
 def test_on_a_small_treebank(tmp_path, monkeypatch):
     monkeypatch.setattr(ssvm_parsing, "QUICK", TINY)
     reported = []
-    findings = run(write_treebank(tmp_path, 40), quick=True, say=reported.append)
+    findings = run(Setup(str(write_treebank(tmp_path, 40)), True, reported.append))
     scores, gains, strengths = findings.tables
     assert [row[0] for row in scores.rows] == ["PCFG by counts", "SSVM, Hamming loss", "CRF"]
     assert all(0.0 <= float(cell) <= 100.0 for row in scores.rows for cell in row[2:7])

@@ -112,8 +112,8 @@ def in_trials(monkeypatch):
     """Register an experiment in trials."""
     module = ModuleType("square_experiment")
 
-    def run_squares(data_home=None, quick=False, say=print, trials=None):
-        found = run(trials or Trials(), [(k,) for k in range(2 if quick else 4)], say)
+    def run_squares(setup):
+        found = run(setup.trials, [(k,) for k in range(2 if setup.quick else 4)], setup.say)
         return Findings("squares", "Squares", f"{len(found)} numbers")
 
     module.run = run_squares
