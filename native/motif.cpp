@@ -1,19 +1,21 @@
-// Windows of DNA: scores of all of them in one pass, the best one, expected counts, random ones, enriched words; shuffled
-// sequences; hits of a matrix in long sequences.
+// Windows of sequences: scores of all of them in one pass, the best one, expected counts, random ones, enriched words;
+// shuffled sequences; hits of a matrix in long sequences.
 //
-// Letters are A 0, C 1, G 2, T 3, N 4, so that 3 - a is the complement of a. The score of the window at h is
+// Letters are numbers below the size a of the alphabet, 4 or 20, and a is an unknown letter. If there are two strands, as
+// of DNA, a - 1 - b is the complement of b. The score of the window at h is
 //
 //     Σ_j PSM_j(x_{h+j}) - Σ_{h <= i < h+l} BG(x_{i-o} … x_i)
 //
-// with l the width and o the order of the background. Four letters are looked up at once: table c holds the summed
-// position-specific scores of the letters at h + 4c … h + 4c + 3. The other strand has its own tables, made from the
-// reversed and complemented matrix; all else is the same.
+// with l the width and o the order of the background. f letters are looked up at once, as many as have up to 256
+// combinations, 4 of DNA: table c holds the summed position-specific scores of the letters at h + fc … h + fc + f - 1. The
+// other strand has its own tables, made from the reversed and complemented matrix; all else is the same.
 #include "arrays.hpp"
 #include "pooling.hpp"
 
 #include <nanobind/stl/pair.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,22 +26,41 @@ namespace {
 using Letters = In<std::uint8_t, 1>;
 using Scores = std::vector<double>;
 
-constexpr std::uint8_t UNKNOWN = 4;
+// Letters of an alphabet: their number, how many of them are looked up at once, and the combinations of these.
+struct Alphabet {
+  Index size, fold = 0, entries = 1;
+
+  constexpr explicit Alphabet(Index size) : size(size) {
+    while (entries * size <= 256) entries *= size, ++fold;
+  }
+  constexpr Index folds(Index width) const { return (width + fold - 1) / fold; }
+};
+
+// Call a function with the size of an alphabet as a constant.
+template <typename F> LATENTSTRUCT_INLINE auto with_size(Index size, F call) {
+  require(size == 4 || size == 20, "an alphabet must have 4 or 20 letters");
+  return size == 4 ? call(std::integral_constant<Index, 4>()) : call(std::integral_constant<Index, 20>());
+}
+
+Alphabet read_alphabet(Index size) {
+  return with_size(size, [](auto known) { return Alphabet(known); });
+}
 
 // Sequences laid end to end, see the Python class of this name.
 struct Layout {
-  const std::uint8_t *bases, *quads;
+  const std::uint8_t *bases, *codes;
   const std::uint16_t *contexts;
   const Index *offsets, *runs, *first, *stop, *windows;
   Index longest_run, longest_sequence;
+  Alphabet alphabet{4};
 
   static Layout read(const Fields &fields) {
     Index n = -1, size = -1, n_runs = -1;
-    const auto *bases = fields.get<const std::uint8_t>("bases", &size), *quads = fields.get<const std::uint8_t>("quads", &size);
+    const auto *bases = fields.get<const std::uint8_t>("bases", &size), *codes = fields.get<const std::uint8_t>("codes", &size);
     const auto *contexts = fields.get<const std::uint16_t>("contexts", &size);
-    const auto *most = fields.indices("most", 2);
-    return {bases, quads, contexts, fields.indices("offsets", &n), fields.indices("runs", &n), fields.indices("first", &n_runs),
-            fields.indices("stop", &n_runs), fields.indices("windows", &n), most[0], most[1]};
+    const auto *sizes = fields.indices("sizes", 3);
+    return {bases, codes, contexts, fields.indices("offsets", &n), fields.indices("runs", &n), fields.indices("first", &n_runs),
+            fields.indices("stop", &n_runs), fields.indices("windows", &n), sizes[0], sizes[1], read_alphabet(sizes[2])};
   }
 
   LATENTSTRUCT_INLINE Index count(Index example) const { return windows[example + 1] - windows[example]; }
@@ -53,23 +74,23 @@ struct Layout {
 
   // The letter at a place of the window at `begin`, read on its strand.
   LATENTSTRUCT_INLINE int letter(Index begin, Index width, Index strand, Index j) const {
-    return strand > 0 ? bases[begin + j] : 3 - bases[begin + width - 1 - j];
+    return strand > 0 ? bases[begin + j] : static_cast<int>(alphabet.size) - 1 - bases[begin + width - 1 - j];
   }
 };
 
 // Scores looked up while scanning, see the Python class of this name.
 struct Tables {
   const double *forward, *reverse, *background;
-  std::size_t folds, states;
+  Index folds, entries, states;
   bool both;
 
   static Tables read(const Fields &fields) {
-    Index folds = -1, reverse_folds = -1, states = -1;
-    const auto *forward = fields.get<const double>("forward", &folds, 256);
-    const auto *reverse = fields.get<const double>("reverse", &reverse_folds, 256);
+    Index folds = -1, reverse_folds = -1, entries = -1, states = -1;
+    const auto *forward = fields.get<const double>("forward", &folds, &entries);
+    const auto *reverse = fields.get<const double>("reverse", &reverse_folds, &entries);
     const auto *background = fields.get<const double>("background", Length(&states, 1));
     require(reverse_folds == 0 || reverse_folds == folds, "both strands must have as many tables");
-    return {forward, reverse, background, static_cast<std::size_t>(folds), static_cast<std::size_t>(states), reverse_folds > 0};
+    return {forward, reverse, background, folds, entries, states, reverse_folds > 0};
   }
 };
 
@@ -83,7 +104,10 @@ struct Scanner {
 
   Scanner(const Layout &layout, const Tables &tables, Index width, bool by_entropy = false)
       : layout(layout), tables(tables), width(width), sums(layout.longest_run + width + 1),
-        scores(2 * layout.longest_sequence), sharp(by_entropy ? scores.size() : 0), shares(scores.size()) {}
+        scores(2 * layout.longest_sequence), sharp(by_entropy ? scores.size() : 0), shares(scores.size()) {
+    require(tables.entries == layout.alphabet.entries && tables.folds == layout.alphabet.folds(width),
+            "tables must have the width of the motif and the letters of the sequences");
+  }
 
   // Write the scores of an example's windows, the forward strand's first.
   LATENTSTRUCT_CLONES void scan(Index example) {
@@ -106,10 +130,10 @@ struct Scanner {
   }
 
   LATENTSTRUCT_INLINE void add_tables(const double *side, Index first, Index n, double *out) const {
-    for (std::size_t c = 0; c < tables.folds; ++c) {
-      const double *table = side + 256 * c;
-      const std::uint8_t *quads = layout.quads + first + 4 * c;
-      for (Index t = 0; t < n; ++t) out[t] += table[quads[t]];
+    for (Index c = 0; c < tables.folds; ++c) {
+      const double *table = side + tables.entries * c;
+      const std::uint8_t *codes = layout.codes + first + layout.alphabet.fold * c;
+      for (Index t = 0; t < n; ++t) out[t] += table[codes[t]];
     }
   }
 
@@ -132,7 +156,8 @@ struct Scanner {
     direction = strand(number);
     const double *side = direction > 0 ? tables.forward : tables.reverse;
     double score = 0.0;
-    for (std::size_t c = 0; c < tables.folds; ++c) score += side[256 * c + layout.quads[begin + 4 * c]];
+    for (Index c = 0; c < tables.folds; ++c)
+      score += side[tables.entries * c + layout.codes[begin + layout.alphabet.fold * c]];
     for (Index i = begin; i < begin + width; ++i) score -= tables.background[layout.contexts[i]];
     return score;
   }
@@ -147,17 +172,18 @@ struct Scanner {
   // Add factor times the expected features of an example's windows.
   LATENTSTRUCT_CLONES void add_expected(Index example, double factor, double *expected) const {
     const double *forward = shares.data(), *reverse = shares.data() + count;
+    const Index letters = layout.alphabet.size;
     for (Index run = layout.runs[example]; run < layout.runs[example + 1]; ++run) {
       const Index first = layout.first[run], n = layout.stop[run] - first;
       for (Index t = 0; t < n; ++t) {
         const std::uint8_t *bases = layout.bases + first + t;
         if (forward[t] != 0.0) {
           const double share = factor * forward[t];
-          for (Index j = 0; j < width; ++j) expected[4 * j + bases[j]] += share;
+          for (Index j = 0; j < width; ++j) expected[letters * j + bases[j]] += share;
         }
         if (tables.both && reverse[t] != 0.0) {
           const double share = factor * reverse[t];
-          for (Index j = 0; j < width; ++j) expected[4 * j + 3 - bases[width - 1 - j]] += share;
+          for (Index j = 0; j < width; ++j) expected[letters * (j + 1) - 1 - bases[width - 1 - j]] += share;
         }
       }
       const auto share = [&](Index t) __attribute__((always_inline)) { return tables.both ? forward[t] + reverse[t] : forward[t]; };
@@ -165,7 +191,7 @@ struct Scanner {
       for (Index t = 0; t < n + width - 1; ++t) {
         if (t < n) covering += share(t);
         if (t >= width) covering -= share(t - width);
-        expected[4 * width + layout.contexts[first + t]] -= factor * covering;
+        expected[letters * width + layout.contexts[first + t]] -= factor * covering;
       }
       forward += n;
       reverse += n;
@@ -185,41 +211,51 @@ LATENTSTRUCT_INLINE double pool_classes(double negative, double positive, double
   return high + temperature * log_of(low + up);
 }
 
-// Fill in the numbers of the four letters that begin, and of the order + 1 letters that end, at each position.
-void number_letters(Letters bases, Indices offsets, Index order, Out<std::uint8_t, 1> quads,
+// Fill in the numbers of the letters looked up at once that begin, and of the order + 1 letters that end, at each position.
+void number_letters(Letters bases, Indices offsets, Index size, Index order, Out<std::uint8_t, 1> codes,
                     Out<std::uint16_t, 1> contexts) {
-  require_length(bases.shape(0), quads, contexts);
+  require_length(bases.shape(0), codes, contexts);
   const std::uint8_t *letters = bases.data();
-  unsigned code = 0;
-  for (std::size_t i = bases.shape(0); i-- > 0;) {
-    code = code >> 2 | (letters[i] < UNKNOWN ? letters[i] : 0U) << 6;
-    quads.data()[i] = static_cast<std::uint8_t>(code);
-  }
-  const Index states = Index(1) << (2 * (order + 1));
-  for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k) {
-    Index number = 0, known = 0;
-    const Index end = offsets(k + 1);
-    for (Index i = offsets(k); i < end; ++i) {
-      known = letters[i] < UNKNOWN ? known + 1 : 0;
-      number = (number << 2 | (letters[i] & 3)) & (states - 1);
-      contexts.data()[i] = static_cast<std::uint16_t>(known > order ? number : states);
+  Index states = 1;
+  for (Index k = 0; k <= order; ++k) states *= size;
+  require(order >= 0 && states <= 0xffff, "the order is too large for the alphabet");
+  with_size(size, [&](auto known_size) {
+    constexpr Index SIZE = known_size, TOP = Alphabet(SIZE).entries / SIZE;
+    Index code = 0;
+    for (std::size_t i = bases.shape(0); i-- > 0;) {
+      code = code / SIZE + (letters[i] < SIZE ? letters[i] : 0) * TOP;
+      codes.data()[i] = static_cast<std::uint8_t>(code);
     }
+    for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k) {
+      Index number = 0, known = 0;
+      const Index end = offsets(k + 1);
+      for (Index i = offsets(k); i < end; ++i) {
+        const bool unknown = letters[i] >= SIZE;
+        known = unknown ? 0 : known + 1;
+        number = (number * SIZE + (unknown ? 0 : letters[i])) % states;
+        contexts.data()[i] = static_cast<std::uint16_t>(known > order ? number : states);
+      }
+    }
+  });
+}
+
+// Add a matrix (l, a) to tables (⌈l/f⌉, a^f) of the letters looked up at once.
+LATENTSTRUCT_INLINE void fold(const double *matrix, Index width, Alphabet alphabet, double *tables) {
+  for (Index j = 0; j < width; ++j) {
+    Index place = alphabet.entries / alphabet.size;
+    for (Index k = 0; k < j % alphabet.fold; ++k) place /= alphabet.size;
+    double *table = tables + alphabet.entries * (j / alphabet.fold);
+    for (Index code = 0; code < alphabet.entries; ++code) table[code] += matrix[alphabet.size * j + code / place % alphabet.size];
   }
 }
 
-// Add a matrix (l, 4) to tables (⌈l/4⌉, 256) of four letters at a time.
-LATENTSTRUCT_INLINE void fold(const double *matrix, Index width, double *tables) {
-  for (Index j = 0; j < width; ++j)
-    for (std::size_t code = 0; code < 256; ++code)
-      tables[256 * (j / 4) + code] += matrix[4 * j + (code >> (6 - 2 * (j % 4)) & 3)];
-}
-
-// Tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4).
+// Tables (⌈l/f⌉, a^f) of the summed scores of the letters looked up at once of a matrix (l, a).
 New<double> fold_matrix(In<double, 2> matrix) {
-  require(matrix.shape(1) == 4, "matrix must have 4 columns");
-  const std::size_t width = matrix.shape(0), folds = (width + 3) / 4;
-  New<double> made{std::make_unique<double[]>(256 * folds), {folds, 256}};
-  fold(matrix.data(), width, made.data.get());
+  const Alphabet alphabet = read_alphabet(static_cast<Index>(matrix.shape(1)));
+  const Index width = static_cast<Index>(matrix.shape(0));
+  const auto folds = static_cast<std::size_t>(alphabet.folds(width)), entries = static_cast<std::size_t>(alphabet.entries);
+  New<double> made{std::make_unique<double[]>(entries * folds), {folds, entries}};
+  fold(matrix.data(), width, alphabet, made.data.get());
   return made;
 }
 
@@ -250,11 +286,12 @@ New<double> all_scores(Layout layout, Tables tables, Index width, Index example,
 
 // Write the features of one window a plane times a factor, equal columns merged; a factor of 0 gives no atoms.
 //
-// Weight 4j + a belongs to letter a at position j, weight 4l + m to background (o+1)-mer m; there are `states` of these.
+// Weight aj + b belongs to letter b at position j, weight al + m to background (o+1)-mer m; there are `states` of these.
 Index window_atoms(Layout layout, Index width, Index states, Indices starts, Indices strands, Vector factors,
                    Numbers pointers, Out<std::int32_t, 1> column, Values value) {
   require_length(starts.shape(0), strands, factors);
   require_length(starts.shape(0) + 1, pointers);
+  const Index letters = layout.alphabet.size;
   Index needed = 0, end = 0;
   for (std::size_t k = 0; k < starts.shape(0); ++k) needed += factors(k) != 0.0 ? 2 * width : 0;
   require(static_cast<Index>(std::min(column.shape(0), value.shape(0))) >= needed, "column and value are too short");
@@ -262,13 +299,13 @@ Index window_atoms(Layout layout, Index width, Index states, Indices starts, Ind
     pointers(k) = end;
     if (factors(k) == 0.0) continue;
     for (Index j = 0; j < width; ++j, ++end) {
-      column(end) = static_cast<std::int32_t>(4 * j + layout.letter(starts(k), width, strands(k), j));
+      column(end) = static_cast<std::int32_t>(letters * j + layout.letter(starts(k), width, strands(k), j));
       value(end) = factors(k);
     }
     const Index background = end;
     for (Index i = starts(k); i < starts(k) + width; ++i) {
       if (layout.contexts[i] == states) continue;
-      const auto wanted = static_cast<std::int32_t>(4 * width + layout.contexts[i]);
+      const auto wanted = static_cast<std::int32_t>(letters * width + layout.contexts[i]);
       Index at = background;
       while (at < end && column(at) != wanted) ++at;
       if (at == end) {
@@ -322,7 +359,7 @@ LATENTSTRUCT_INLINE void pool_rows(Scanner &scanner, const Indices &rows, const 
 void soft_total(Layout layout, Tables tables, Index width, Indices rows, In<double, 2> bonus,
                 std::pair<double, double> temperatures, Vector factors, Values values, Values positive, Values expected) {
   require_length(rows.shape(0), factors);
-  require_length(4 * width + tables.states + 1, expected);
+  require_length(layout.alphabet.size * width + tables.states + 1, expected);
   Scanner scanner(layout, tables, width);
   pool_rows(scanner, rows, bonus, temperatures, 0.0, values, positive, [&](std::size_t k) __attribute__((always_inline)) {
     const double factor = factors(k) * positive(k);
@@ -338,7 +375,7 @@ Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<dou
                  Out<std::int32_t, 1> column, Values value) {
   require_length(rows.shape(0) + 1, pointers);
   require_length(column.shape(0), value);
-  const std::size_t features = 4 * width + tables.states;
+  const auto features = static_cast<std::size_t>(layout.alphabet.size * width + tables.states);
   Scores expected(features + 1);
   Scanner scanner(layout, tables, width, order > 0.0);
   std::size_t end = 0;
@@ -358,7 +395,7 @@ Index soft_atoms(Layout layout, Tables tables, Index width, Indices rows, In<dou
   return static_cast<Index>(end);
 }
 
-// Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
+// Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, a).
 //
 // Line margin + j belongs to position j of the window, read on the window's strand. `carriers` become the probabilities
 // of a site, given the logarithm of its prior odds. The result is Σ_k ln(1 + odds · mean_h exp(score)).
@@ -366,7 +403,8 @@ double flank_counts(Layout layout, Tables tables, Index width, Indices rows, dou
                     Out<double, 2> counts, Values carriers) {
   require_length(width + 2 * margin, counts);
   require_length(rows.shape(0), carriers);
-  require(counts.shape(1) == 4, "counts must have 4 columns");
+  const Index letters = layout.alphabet.size;
+  require(static_cast<Index>(counts.shape(1)) == letters, "counts must have a column for each letter");
   Scanner scanner(layout, tables, width);
   double total = 0.0;
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
@@ -382,8 +420,8 @@ double flank_counts(Layout layout, Tables tables, Index width, Indices rows, dou
       const bool forward = t < scanner.count;
       for (Index j = -margin; j < width + margin; ++j) {
         const Index i = forward ? start + j : start + width - 1 - j;
-        if (i < low || i >= high || layout.bases[i] >= UNKNOWN) continue;
-        counts(margin + j, forward ? layout.bases[i] : 3 - layout.bases[i]) += share;
+        if (i < low || i >= high || layout.bases[i] >= letters) continue;
+        counts(margin + j, forward ? layout.bases[i] : letters - 1 - layout.bases[i]) += share;
       }
     }
   }
@@ -391,22 +429,25 @@ double flank_counts(Layout layout, Tables tables, Index width, Indices rows, dou
 }
 
 // Count the words of one sequence, see `word_counts`; `seen` has the last sequence with each word.
-template <bool BOTH, bool ONCE>
-void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index length, Index sequence, Index *seen, Index *counts) {
-  const std::uint64_t mask = (std::uint64_t(1) << (2 * length)) - 1;
-  const int top = static_cast<int>(2 * (length - 1));
+template <Index SIZE, bool BOTH, bool ONCE>
+void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index length, std::uint64_t n_words, Index sequence,
+                 Index *seen, Index *counts) {
+  const std::uint64_t top = n_words / SIZE;
   std::uint64_t code = 0, mirror = 0;
   Index known = 0;
   for (; letter < end; ++letter) {
     const std::uint64_t base = *letter;
-    if (base >= UNKNOWN) {
+    if (base >= SIZE) {
       known = 0;
+      code = 0;
       continue;
     }
-    code = code * 4 + base;
-    if constexpr (BOTH) mirror = mirror >> 2 | (3 - base) << top;
+    // Without the first letter of the word before.
+    if (known >= length) code -= letter[-length] * top;
+    code = code * SIZE + base;
+    if constexpr (BOTH) mirror = mirror / SIZE + (SIZE - 1 - base) * top;
     if (++known < length) continue;
-    const std::uint64_t word = BOTH ? std::min(code & mask, mirror) : code & mask;
+    const std::uint64_t word = BOTH ? std::min(code, mirror) : code;
     if constexpr (ONCE)
       if (std::exchange(seen[word], sequence) == sequence) continue;
     ++counts[word];
@@ -416,20 +457,25 @@ void count_words(const std::uint8_t *letter, const std::uint8_t *end, Index leng
 // Count the words of a length: all of them, or each once per sequence; with `both`, also reverse complements.
 //
 // A word and its reverse complement are counted at the smaller of their two numbers.
-void word_counts(Letters bases, Indices offsets, Indices rows, Index length, bool both, bool once, Numbers counts) {
-  require_length(std::size_t(1) << (2 * length), counts);
+void word_counts(Letters bases, Indices offsets, Indices rows, Index size, Index length, bool both, bool once, Numbers counts) {
+  std::uint64_t n_words = 1;
+  for (Index j = 0; j < length; ++j) n_words *= static_cast<std::uint64_t>(size);
+  require_length(n_words, counts);
   std::vector<Index> seen(once ? counts.shape(0) : 0, -1);
-  const auto count = both ? (once ? count_words<true, true> : count_words<true, false>)
-                          : (once ? count_words<false, true> : count_words<false, false>);
-  for (std::size_t k = 0; k < rows.shape(0); ++k) {
-    const std::uint8_t *begin = bases.data() + offsets(rows(k)), *end = bases.data() + offsets(rows(k) + 1);
-    count(begin, end, length, static_cast<Index>(k), seen.data(), counts.data());
-  }
+  with_size(size, [&](auto known_size) {
+    constexpr Index SIZE = known_size;
+    const auto count = both ? (once ? count_words<SIZE, true, true> : count_words<SIZE, true, false>)
+                            : (once ? count_words<SIZE, false, true> : count_words<SIZE, false, false>);
+    for (std::size_t k = 0; k < rows.shape(0); ++k) {
+      const std::uint8_t *begin = bases.data() + offsets(rows(k)), *end = bases.data() + offsets(rows(k) + 1);
+      count(begin, end, length, n_words, static_cast<Index>(k), seen.data(), counts.data());
+    }
+  });
 }
 
 // Add or take away the letters of one window.
 LATENTSTRUCT_INLINE void change_counts(const Layout &layout, Index width, Index start, Index strand, double change, double *counts) {
-  for (Index j = 0; j < width; ++j) counts[4 * j + layout.letter(start, width, strand, j)] += change;
+  for (Index j = 0; j < width; ++j) counts[layout.alphabet.size * j + layout.letter(start, width, strand, j)] += change;
 }
 
 // The number of a window drawn with probabilities proportional to exp(score); `shares` (size,) is overwritten.
@@ -444,33 +490,34 @@ LATENTSTRUCT_CLONES Index draw(const double *scores, Index size, double uniform,
 
 // Draw each row's window from its posterior given the windows of all others; the result is Σ_k score.
 //
-// `counts` (l, 4) are the letters of all present windows and follow them; `pseudo` (4,) is added to each position;
+// `counts` (l, a) are the letters of all present windows and follow them; `pseudo` (a,) is added to each position;
 // `uniforms` (k,) are the random numbers. The scores summed are those at the time of drawing.
 double gibbs_sweep(Layout layout, Vector background, Index width, bool both, Indices rows, Vector pseudo, Vector uniforms,
                    Numbers starts, Numbers strands, Out<double, 2> counts) {
   require_length(rows.shape(0), uniforms, starts, strands);
   require_length(width, counts);
-  require_length(4, pseudo);
-  require(counts.shape(1) == 4, "counts must have 4 columns");
-  const std::size_t folds = (width + 3) / 4;
-  // Both strands' tables of four letters at a time, filled from a new matrix for each row.
-  Scores forward(256 * folds), reverse(both ? 256 * folds : 0), matrix(4 * width);
-  const Tables tables{forward.data(), reverse.data(), background.data(), folds, 0, both};
+  const Alphabet alphabet = layout.alphabet;
+  require_length(alphabet.size, pseudo);
+  require(static_cast<Index>(counts.shape(1)) == alphabet.size, "counts must have a column for each letter");
+  const Index folds = alphabet.folds(width);
+  // Both strands' tables, filled from a new matrix for each row.
+  Scores forward(alphabet.entries * folds), reverse(both ? forward.size() : 0), matrix(alphabet.size * width);
+  const Tables tables{forward.data(), reverse.data(), background.data(), folds, alphabet.entries, 0, both};
   Scanner scanner(layout, tables, width);
   double total = 0.0;
   for (std::size_t k = 0; k < rows.shape(0); ++k) {
     change_counts(layout, width, starts(k), strands(k), -1.0, counts.data());
     for (Index j = 0; j < width; ++j) {
       double size = 0.0;
-      for (Index a = 0; a < 4; ++a) size += counts(j, a) + pseudo(a);
-      for (Index a = 0; a < 4; ++a) matrix[4 * j + a] = log_of((counts(j, a) + pseudo(a)) / size);
+      for (Index a = 0; a < alphabet.size; ++a) size += counts(j, a) + pseudo(a);
+      for (Index a = 0; a < alphabet.size; ++a) matrix[alphabet.size * j + a] = log_of((counts(j, a) + pseudo(a)) / size);
     }
     std::fill(forward.begin(), forward.end(), 0.0);
-    fold(matrix.data(), width, forward.data());
+    fold(matrix.data(), width, alphabet, forward.data());
     if (both) {
       std::reverse(matrix.begin(), matrix.end());
       std::fill(reverse.begin(), reverse.end(), 0.0);
-      fold(matrix.data(), width, reverse.data());
+      fold(matrix.data(), width, alphabet, reverse.data());
     }
     scanner.scan(rows(k));
     const Index drawn = draw(scanner.scores.data(), scanner.size, uniforms(k), scanner.shares.data());
@@ -508,7 +555,7 @@ struct Random {
 // Eulerian paths. A path is drawn uniformly: the last edges out of the vertices form a random tree towards the end, by
 // loop-erased random walks, and the edges before them are in random order (Altschul and Erickson 1985).
 struct WordShuffler {
-  static constexpr std::size_t LETTERS = UNKNOWN + 1;
+  const std::size_t size; // With the unknown letter.
   const Index length;
   Random random;
   std::vector<Index> numbers;               // Of the vertices by their letters, -1 if not in this sequence.
@@ -516,9 +563,10 @@ struct WordShuffler {
   std::vector<Index> used, codes;
   std::vector<char> joined;
 
-  WordShuffler(Index length, std::uint64_t seed) : length(length), random{seed} {
+  WordShuffler(Index letters, Index length, std::uint64_t seed)
+      : size(static_cast<std::size_t>(letters) + 1), length(length), random{seed} {
     std::size_t n = 1;
-    for (Index j = 1; j < length; ++j) n *= LETTERS;
+    for (Index j = 1; j < length; ++j) n *= size;
     numbers.assign(n, -1);
   }
 
@@ -561,9 +609,9 @@ struct WordShuffler {
     codes.clear();
     vertices.resize(n_edges + 1);
     std::size_t code = 0;
-    for (Index j = 0; j + 1 < length; ++j) code = code * LETTERS + letters[j];
+    for (Index j = 0; j + 1 < length; ++j) code = code * size + letters[j];
     for (Index t = 0; t <= n_edges; ++t) {
-      if (t > 0) code = (code * LETTERS + letters[t + length - 2]) % numbers.size();
+      if (t > 0) code = (code * size + letters[t + length - 2]) % numbers.size();
       if (numbers[code] < 0) {
         numbers[code] = static_cast<Index>(codes.size());
         codes.push_back(static_cast<Index>(code));
@@ -579,45 +627,55 @@ struct WordShuffler {
 };
 
 // Shuffle each sequence such that its counts of words of a length are kept.
-void shuffle_words(Letters bases, Indices offsets, Index length, std::uint64_t seed, Out<std::uint8_t, 1> shuffled) {
+void shuffle_words(Letters bases, Indices offsets, Index size, Index length, std::uint64_t seed, Out<std::uint8_t, 1> shuffled) {
   require_length(bases.shape(0), shuffled);
-  require(length >= 1 && length <= 8, "length must be from 1 to 8");
-  WordShuffler shuffler(length, seed);
+  require(length >= 1 && length <= 6, "length must be from 1 to 6");
+  WordShuffler shuffler(read_alphabet(size).size, length, seed);
   for (std::size_t k = 0; k + 1 < offsets.shape(0); ++k)
     shuffler.shuffle(bases.data() + offsets(k), offsets(k + 1) - offsets(k), shuffled.data() + offsets(k));
 }
 
 constexpr Index BLOCK = 4096;
 
-// Add the scores of the four letters at a time, see `Tables`, of n windows.
-LATENTSTRUCT_INLINE void add_folds(const std::int32_t *tables, std::size_t folds, const std::uint8_t *quads, Index n,
+// Add the scores of the letters looked up at once, see `Tables`, of n windows.
+LATENTSTRUCT_INLINE void add_folds(const std::int32_t *tables, Alphabet alphabet, Index folds, const std::uint8_t *codes, Index n,
                                    std::int32_t *scores) {
   std::fill_n(scores, n, 0);
-  for (std::size_t c = 0; c < folds; ++c)
-    for (Index t = 0; t < n; ++t) scores[t] += tables[256 * c + quads[4 * c + t]];
+  for (Index c = 0; c < folds; ++c)
+    for (Index t = 0; t < n; ++t) scores[t] += tables[alphabet.entries * c + codes[alphabet.fold * c + t]];
 }
 
-LATENTSTRUCT_CLONES Index scan_blocks(const std::uint8_t *letters, Index n, const std::int32_t *forward,
-                                      const std::int32_t *reverse, std::size_t folds, Index width, std::int32_t least,
-                                      Index begin, Index *starts, std::int8_t *strands, std::int32_t *scores, Index capacity,
-                                      Index *found) {
-  std::vector<std::uint8_t> quads(BLOCK + 4 * folds), padded(BLOCK + 4 * folds + 3);
+// Number the letters looked up at once that begin at n positions.
+template <Index SIZE> LATENTSTRUCT_INLINE void number_block(const std::uint8_t *letters, Index n, std::uint8_t *codes) {
+  for (Index t = 0; t < n; ++t) {
+    Index code = 0;
+    for (Index k = 0; k < Alphabet(SIZE).fold; ++k) code = code * SIZE + (letters[t + k] < SIZE ? letters[t + k] : 0);
+    codes[t] = static_cast<std::uint8_t>(code);
+  }
+}
+
+LATENTSTRUCT_CLONES Index scan_blocks(const std::uint8_t *letters, Index n, Alphabet alphabet, const std::int32_t *forward,
+                                      const std::int32_t *reverse, Index width, std::int32_t least, Index begin, Index *starts,
+                                      std::int8_t *strands, std::int32_t *scores, Index capacity, Index *found) {
+  const Index folds = alphabet.folds(width), extent = alphabet.fold * folds, more = alphabet.fold - 1;
+  std::vector<std::uint8_t> codes(BLOCK + extent), padded(BLOCK + extent + more);
   std::vector<std::int32_t> sums(2 * BLOCK);
   const Index n_windows = n - width + 1;
+  const auto unknown = static_cast<std::uint8_t>(alphabet.size);
   *found = 0;
   for (; begin < n_windows && *found + 2 * BLOCK <= capacity; begin += BLOCK) {
-    const Index count = std::min(BLOCK, n_windows - begin), span = count + 4 * static_cast<Index>(folds);
-    const Index known = std::min(span + 3, n - begin);
+    const Index count = std::min(BLOCK, n_windows - begin), span = count + extent;
+    const Index known = std::min(span + more, n - begin);
     std::copy_n(letters + begin, known, padded.begin());
-    std::fill(padded.begin() + known, padded.begin() + span + 3, 0);
-    for (Index t = 0; t < span; ++t)
-      quads[t] = static_cast<std::uint8_t>((padded[t] & 3) << 6 | (padded[t + 1] & 3) << 4 | (padded[t + 2] & 3) << 2 | (padded[t + 3] & 3));
-    add_folds(forward, folds, quads.data(), count, sums.data());
-    if (reverse) add_folds(reverse, folds, quads.data(), count, sums.data() + BLOCK);
+    std::fill(padded.begin() + known, padded.begin() + span + more, 0);
+    if (alphabet.size == 4) number_block<4>(padded.data(), span, codes.data());
+    else number_block<20>(padded.data(), span, codes.data());
+    add_folds(forward, alphabet, folds, codes.data(), count, sums.data());
+    if (reverse) add_folds(reverse, alphabet, folds, codes.data(), count, sums.data() + BLOCK);
     for (Index t = 0; t < count; ++t)
       for (Index side = 0; side < (reverse ? 2 : 1); ++side) {
         const std::int32_t score = sums[side * BLOCK + t];
-        if (score < least || std::find(padded.begin() + t, padded.begin() + t + width, UNKNOWN) != padded.begin() + t + width) continue;
+        if (score < least || std::find(padded.begin() + t, padded.begin() + t + width, unknown) != padded.begin() + t + width) continue;
         starts[*found] = begin + t;
         strands[*found] = side ? -1 : 1;
         scores[(*found)++] = score;
@@ -626,27 +684,28 @@ LATENTSTRUCT_CLONES Index scan_blocks(const std::uint8_t *letters, Index n, cons
   return begin;
 }
 
-// Find the windows without N whose scores are at least `least`, in the order of their starts, forward first.
+// Find the windows of known letters whose scores are at least `least`, in the order of their starts, forward first.
 //
-// `forward` and `reverse` (⌈l/4⌉, 256) are tables of four letters at a time; `reverse` has no rows if one strand is read.
-// Windows from `begin` on are read until `starts`, `strands` and `scores` might be full. The result is where to go on, and
-// the number of hits.
-std::pair<Index, Index> scan_hits(Letters letters, In<std::int32_t, 2> forward, In<std::int32_t, 2> reverse, Index width,
+// `forward` and `reverse` (⌈l/f⌉, a^f) are tables of the letters looked up at once; `reverse` has no rows if one strand is
+// read. Windows from `begin` on are read until `starts`, `strands` and `scores` might be full. The result is where to go
+// on, and the number of hits.
+std::pair<Index, Index> scan_hits(Letters letters, Index size, In<std::int32_t, 2> forward, In<std::int32_t, 2> reverse, Index width,
                                   std::int32_t least, Index begin, Out<Index, 1> starts, Out<std::int8_t, 1> strands,
                                   Out<std::int32_t, 1> scores) {
+  const Alphabet alphabet = read_alphabet(size);
+  const auto rows = static_cast<std::size_t>(alphabet.folds(width)), columns = static_cast<std::size_t>(alphabet.entries);
   require_length(starts.shape(0), strands, scores);
   require(starts.shape(0) >= 2 * BLOCK, "starts must have space for 8192 hits");
-  require(forward.shape(1) == 256 && reverse.shape(1) == 256, "tables must have 256 columns");
+  require(forward.shape(1) == columns && reverse.shape(1) == columns, "tables must have a column for each combination of letters");
   require(reverse.shape(0) == 0 || reverse.shape(0) == forward.shape(0), "both strands must have as many tables");
-  require(forward.shape(0) == static_cast<std::size_t>(width + 3) / 4, "tables must have the width of the motif");
+  require(forward.shape(0) == rows, "tables must have the width of the motif");
   Index found = 0;
-  const Index end = scan_blocks(letters.data(), letters.shape(0), forward.data(), reverse.shape(0) ? reverse.data() : nullptr,
-                                forward.shape(0), width, least, begin, starts.data(), strands.data(), scores.data(),
-                                starts.shape(0), &found);
+  const Index end = scan_blocks(letters.data(), letters.shape(0), alphabet, forward.data(), reverse.shape(0) ? reverse.data() : nullptr,
+                                width, least, begin, starts.data(), strands.data(), scores.data(), starts.shape(0), &found);
   return {end, found};
 }
 
 } // namespace
 
-LATENTSTRUCT_MODULE(motif, UNKNOWN, number_letters, fold_matrix, best_windows, pooled_windows, all_scores, window_atoms,
+LATENTSTRUCT_MODULE(motif, number_letters, fold_matrix, best_windows, pooled_windows, all_scores, window_atoms,
                     pool_best_windows, soft_total, soft_atoms, flank_counts, word_counts, gibbs_sweep, shuffle_words, scan_hits)

@@ -95,7 +95,7 @@ class GibbsSampler:
         places = np.where(strands[:, None] > 0, forward, starts[:, None] + self.task.width - 1 - along)
         inside = (places >= layout.offsets[rows][:, None]) & (places < layout.offsets[rows + 1][:, None])
         letters = layout.bases[np.where(inside, places, 0)].astype(np.int64)
-        known = inside & (letters < kernels.UNKNOWN)
+        known = inside & (letters < self.task.alphabet_.size)
         letters = np.where(strands[:, None] > 0, letters, 3 - letters)
         line = np.broadcast_to(along + margin, letters.shape)
         counts = np.zeros((len(along), 4))

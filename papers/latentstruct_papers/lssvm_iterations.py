@@ -39,7 +39,7 @@ def motif_folds(home: Home, n_folds: int) -> Iterator[Examples]:
     rng = np.random.default_rng(0)
     chosen = rng.permutation(len(origins.positives))[:132]
     positives = [origins.positives.sequences[i] for i in chosen]
-    negatives = match_negatives(positives, origins.negatives.sequences, True, rng).sequences
+    negatives = match_negatives(positives, origins.negatives.sequences, "CG", rng).sequences
     for fold in range(n_folds):
         kept = [i for i in range(len(positives)) if i % 4 != fold]
         yield [group[i] for group in (positives, negatives) for i in kept], [1] * len(kept) + [-1] * len(kept)

@@ -14,9 +14,10 @@ from scipy.sparse import csr_array
 from scipy.stats import t as student_t
 from sklearn.svm import LinearSVC
 
+from latentstruct.data.alphabets import DNA
 from latentstruct.estimators import LatentSSVM
 from latentstruct.progress.eta import Steps
-from latentstruct.tasks.motif.background import gc_content, match_negatives
+from latentstruct.tasks.motif.background import match_negatives
 from latentstruct.tasks.motif.sites import consensus, find_sites, reverse_complement, site_matrix
 from latentstruct.tasks.motif.task import Motif, numbered_letters
 from latentstruct.tasks.motif.words import GappedWords
@@ -40,7 +41,7 @@ Setting = tuple[float, int]
 ARS_CONSENSUS = "WTTTAYRTTTW"
 LETTERS_OF = {"W": "AT", "Y": "CT", "R": "AG", "A": "A", "C": "C", "G": "G", "T": "T"}
 PAPER = {("Gibbs", 11): 0.3249, ("Gibbs", 17): 0.3147, ("LSSVM", 11): 0.1109, ("LSSVM", 17): 0.1200}
-NEGATIVES = {"length": False, "length and GC": True}
+NEGATIVES = {"length": None, "length and GC": "CG"}
 MATCHED = "matched in "
 PROMOTERS = {"promoters, random": False, "promoters, grouped": True}
 
@@ -107,11 +108,11 @@ class Problem:
         return [self.X[i] for i in rows], self.Y[rows], self.weights[rows]
 
 
-def make_problem(data: YeastArs, match_gc: bool, settings: Settings) -> Problem:
+def make_problem(data: YeastArs, group: str | None, settings: Settings) -> Problem:
     """Cut negatives, take all untouched intergenic sequences for background, and form the folds."""
     rng = np.random.default_rng(settings.seed)
     positives, pool = data.positives.sequences, data.negatives.sequences
-    matched = match_negatives(positives, pool, match_gc, rng)
+    matched = match_negatives(positives, pool, group, rng)
     background = np.setdiff1d(np.arange(len(pool)), matched.sources)
     if settings.most_background is not None:
         background = np.sort(rng.permutation(background)[: settings.most_background])
@@ -229,7 +230,7 @@ def sampler_errors(
 def word_svm_errors(problem: Problem, strands: int, settings: Settings) -> Errors:
     """Return the errors of a linear SVM on (gapped) words; length, gaps and C are chosen inside each training part."""
     n, Y = problem.n_tested, problem.Y[: problem.n_tested]
-    letters = numbered_letters(problem.X[:n])
+    letters = numbered_letters(problem.X[:n], DNA)
     matrices = []
     for length, gaps in settings.words:
         words = GappedWords(length, gaps, strands, "ACGT")
@@ -397,7 +398,7 @@ def judge_beside(problem: Problem, task: Motif, settings: Settings) -> Part:
 
 def judge_words(problem: Problem, task: Motif, settings: Settings) -> Part:
     """Judge SVMs on words, and GC content."""
-    content = np.array([gc_content(x) for x in problem.X[: problem.n_tested]])
+    content = np.array([DNA.share(x, "CG") for x in problem.X[: problem.n_tested]])
     return {
         "wrong": {
             "words": word_svm_errors(problem, task.strands, settings),

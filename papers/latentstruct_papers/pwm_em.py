@@ -40,7 +40,7 @@ class PwmEM:
         positive, negative = np.flatnonzero(batch.truth()), np.flatnonzero(~batch.truth())
         grower = MotifGrower(task, batch.layout, positive, negative)
         best = -np.inf
-        for word in enriched_words(batch.layout, positive, negative, task.width, task.strands):
+        for word in enriched_words(task, batch.layout, positive, negative):
             motif = grower.grow(word)
             ratios = grower.ratios(motif.weights, grower.sites) + motif.log_odds
             likelihood = float(np.logaddexp(0.0, ratios).sum() - len(ratios) * np.logaddexp(0.0, motif.log_odds))

@@ -222,6 +222,7 @@ def test_the_description_leaves_nothing_out():
     assert chain.summary.startswith("Train on sentences")
     shape = named("train chain")["shape"]
     assert (shape.usage(), shape.default, shape.type) == ("--shape / --no-shape", "on", "switch")
-    assert named("train motif")["order"].explanation() == "Order of the Markov background. [default: 3; from 0 to 5]"
+    expected = "Order of the Markov background. [default: 3, 0 for proteins; from 0 to 5]"
+    assert named("train motif")["order"].explanation() == expected
     assert named("train graph")["hidden"].repeated
     assert [one.name for one in chain.parameters[-2:]] == list(SHARED)

@@ -415,7 +415,7 @@ def test_positive_sequences_suffice(tmp_path):
     data = planted(tmp_path, ["GATTACACG"], 0.7)
     out = tmp_path / "model"
     done = run("train", "motif", "--positive", data, "--width", 9, "--motif-name", "gata", "-o", out, "--json")
-    assert "shuffled the positive sequences as negative ones; words of 2 letters are kept" in done.stderr
+    assert "shuffled the positive sequences as negative ones; words of length 2 are kept" in done.stderr
     (found,) = json.loads(done.stdout)["motifs"]
     assert found["consensus"] in ("GATTACACG", reverse_complement("GATTACACG"))
     assert found["e_value"] == found["p_value"] < 1e-4
@@ -528,3 +528,52 @@ def test_held_out_files_of_each_class(files, tmp_path):
     assert result["valid"]["n_examples"] == 60
     assert result["valid"]["p_value"] < 1e-6
     assert "--valid-negative must be given" in fail("train", "motif", files.positive, *given[:2])
+
+
+def write_proteins(path, rng, n, site=""):
+    """Random proteins with a lower-case letter, an ambiguous one and a stop; a site in all but every fifth."""
+    lines = []
+    for k in range(n):
+        letters = "".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), 60))
+        at = int(rng.integers(0, 50))
+        if k % 5:
+            letters = letters[:at] + site + letters[at + len(site) :]
+        lines += [f">protein{k}", f"m{letters}B*"]
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+def test_proteins(tmp_path):
+    rng = np.random.default_rng(0)
+    positive, negative = (
+        write_proteins(tmp_path / "p.fa", rng, 60, "WCHKNC"),
+        write_proteins(tmp_path / "n.fa", rng, 60),
+    )
+    files = ("--positive", positive, "--negative", negative)
+    model = tmp_path / "model"
+    done = run("train", "motif", *files, "--alphabet", "protein", "--width", 6, "-o", model, "--json")
+    result = json.loads(done.stdout)
+    assert result["consensus"] == "WCHKNC"
+    assert result["motifs"][0]["e_value"] < 0.001
+    assert "120 ambiguous letters such as B are read as X" in done.stderr
+    (motif,) = read_meme(model / "motif.meme")
+    assert motif.alphabet.name == "protein"
+    assert "\t.\tWCHKNC\n" in (model / "sites.bed").read_text()
+    predicted = [line.split("\t") for line in run("predict", model, positive).stdout.splitlines()[1:]]
+    assert {row[5] for row in predicted} == {"."}
+    assert "alphabet" in run("info", model, "--json").stdout
+    assert json.loads(run("evaluate", model, *files, "--json").stdout)["auc"] > 0.8
+    run("report", model, *files, "-o", tmp_path / "report.html")
+    assert "on the given strand" not in (tmp_path / "report.html").read_text()
+    found = run("scan", model, positive, "-o", "-", "--p-value", 1e-6).stdout
+    assert {line.split("\t")[5] for line in found.splitlines()} == {"."}
+    # 48 planted ones.
+    assert len(found.splitlines()) >= 40
+    prepared = tmp_path / "prepared"
+    run("prepare", "motif", *files, "--alphabet", "protein", "-o", prepared)
+    assert json.loads(run("evaluate", model, prepared, "--json").stdout)["auc"] > 0.8
+    assert "--alphabet must be protein, with which" in fail("train", "motif", prepared, "--width", 6)
+    assert "It is a letter of the --alphabet protein." in fail("train", "motif", *files)
+    assert "--strands must be at most 1" in fail("train", "motif", *files, "--alphabet", "protein", "--strands", 2)
+    alone = run("train", "motif", "--positive", positive, "--alphabet", "protein", "--width", 6, "-o", tmp_path / "m")
+    assert "words of length 1 are kept" in alone.stderr

@@ -90,7 +90,8 @@ def graph(rng, latent):
 def motif(rng, latent):
     X = ["".join(rng.choice(list("ACGT"), length)) for length in (5, 3, 7, 4)]
     Y = [1, -1, 1, -1]
-    return Motif(width=3, background_order=1, strands=2), X, Y, test_motif.list_windows(X, Y, 3, 1, 2)
+    task = Motif(width=3, background_order=1, strands=2)
+    return task, X, Y, test_motif.list_windows(task, X, Y)
 
 
 def alignment(rng, latent):

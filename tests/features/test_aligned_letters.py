@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from command import fail, run
 from error_fields import raises
+from latentstruct.data.alphabets import PROTEIN
 from latentstruct.exceptions import FormatError
-from latentstruct.features.aligned_letters import PROTEIN, AlignedLetters
+from latentstruct.features.aligned_letters import AlignedLetters
 from latentstruct.io.fasta import read_aligned_fasta
 
 
@@ -34,7 +35,7 @@ def test_features_are_letters_and_pairs_at_positions(sequences, pairs):
 
 def test_proteins():
     features = AlignedLetters.of(["MKX", "LLP"], pairs=False)
-    assert features.letters == PROTEIN
+    assert features.letters == PROTEIN.letters
     assert features.matrix(["MKX"]).sum() == 2
     with raises("sequences[1]", expected="3 letters, as the other sequences have"):
         features.matrix(["MKX", "MK"])

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from error_fields import raises
+from latentstruct.data.alphabets import DNA, PROTEIN
 from latentstruct.exceptions import FormatError
 from latentstruct.io import MemeMotif, Sequences, read_fasta, read_meme, write_fasta, write_meme, write_sites
-from latentstruct.io.fasta import FastaRules, read_named_sites
-from latentstruct.tasks.motif.sites import Site
+from latentstruct.io.fasta import FastaRules, read_named_sites, sequence_blocks
+from latentstruct.tasks.motif.sites import Site, consensus
 
 words = st.text("abcXYZ019_|.é", min_size=1, max_size=8)
 records = st.lists(
@@ -121,6 +122,18 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     assert all(set(sequence) <= set("ACGTN") and sequence for sequence in found.sequences)
 
 
+def test_proteins(tmp_path):
+    path = written(tmp_path, b">a\nMKvlBZ\nXJ*\n>b\nACGT\n", "p.fa")
+    with pytest.warns(UserWarning, match="4 ambiguous letters such as B are read as X"):
+        assert read_fasta(path, FastaRules(alphabet=PROTEIN)).sequences == ["MKVLXXXXX", "ACGT"]
+    with pytest.warns(UserWarning, match="ambiguous"):
+        assert read_fasta(path, FastaRules(mask_repeats=True, alphabet=PROTEIN)).sequences[0] == "MKXXXXXXX"
+    with raises(got="'l' in column 4", hint="It is a letter of the `alphabet` protein.", line=2, error=FormatError):
+        read_fasta(path)
+    (first, _) = sequence_blocks(path, 1, FastaRules(alphabet=PROTEIN))
+    assert first.letters.tolist() == [10, 8, 17, 9, 20, 20, 20, 20, 20]
+
+
 def test_sites_table(tmp_path):
     path = tmp_path / "sites.bed"
     write_sites(path, [Site("a", 3, 6, 1, 1.25, "ACG"), Site("b", 0, 3, -1, -2.0, "TTT")])
@@ -136,10 +149,16 @@ def test_sites_table(tmp_path):
 
 
 @settings(deadline=None)
-@given(st.integers(1, 20), st.integers(0, 10**6), st.integers(1, 999), st.sampled_from([1, 2]))
-def test_meme_round_trip(tmp_path_factory, width, seed, n_sites, strands):
-    rng = np.random.default_rng(seed)
-    matrix, background = rng.dirichlet(np.ones(4), width), rng.dirichlet(np.ones(4))
+@given(
+    st.sampled_from([DNA, PROTEIN]),
+    st.integers(1, 20),
+    st.integers(0, 10**6),
+    st.integers(1, 999),
+    st.sampled_from([1, 2]),
+)
+def test_meme_round_trip(tmp_path_factory, alphabet, width, seed, n_sites, strands):
+    rng, ones = np.random.default_rng(seed), np.ones(alphabet.size)
+    matrix, background = rng.dirichlet(ones, width), rng.dirichlet(ones)
     path = tmp_path_factory.getbasetemp() / "motif.meme"
     written = MemeMotif("m1", matrix, background, n_sites, 1.3e-7)
     write_meme(path, [written, replace(written, name="m2", e_value=None)], strands)
@@ -150,7 +169,9 @@ def test_meme_round_trip(tmp_path_factory, width, seed, n_sites, strands):
     np.testing.assert_allclose(found.matrix, matrix, atol=5e-6)
     np.testing.assert_allclose(found.background, background, atol=5e-6)
     np.testing.assert_allclose(found.matrix.sum(axis=1), 1.0, atol=1e-12)
-    assert ("strands: + -" in path.read_text()) == (strands == 2)
+    assert found.alphabet is alphabet
+    assert ("strands: + -" in path.read_text()) == (strands == 2 and alphabet is DNA)
+    assert ("strands:" in path.read_text()) == (alphabet is DNA)
 
 
 MEME = """MEME version 4.12
@@ -176,27 +197,56 @@ def test_meme_of_others(tmp_path):
     assert first.background.tolist() == [0.25] * 4
 
 
+def test_meme_of_proteins_and_rna(tmp_path):
+    letters = "ACDEFGHIKLMNPQRSTVWY"
+    frequencies = [f"{letter} 0.05" for letter in letters]
+    text = f"""MEME version 4
+
+ALPHABET= {letters}
+
+Background letter frequencies (from all of them):
+{" ".join(frequencies[:9])}
+{" ".join(frequencies[9:])}
+
+MOTIF zinc
+letter-probability matrix: alength= 20 w= 1 nsites= 3
+{" ".join(["0", "1", *["0"] * 18])}
+"""
+    (zinc,) = read_meme(written(tmp_path, text.encode(), "m.meme"))
+    assert (zinc.alphabet, zinc.n_sites, consensus(zinc.matrix)) == (PROTEIN, 3, "C")
+    assert zinc.bits.tolist() == pytest.approx([np.log2(20)])
+    rna = MEME.replace("ACGT", "ACGU\n\nBackground letter frequencies\nA 0.1 C 0.2 G 0.3 U 0.4")
+    first, _ = read_meme(written(tmp_path, rna.encode(), "rna.meme"))
+    assert (first.alphabet, first.background.tolist()) == (DNA, [0.1, 0.2, 0.3, 0.4])
+    with raises(expected="'ALPHABET= ACGT' or 'ALPHABET= ACDEFGHIKLMNPQRSTVWY'", line=3, error=FormatError):
+        read_meme(written(tmp_path, MEME.replace("ACGT", "ABC").encode(), "other.meme"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("MEME version 4.12", ">a", "line 1: expected 'MEME version 4', got '>a'"),
-        ("ACGT", "ACDEFGHIKLMNPQRSTVWY", "line 3: expected 'ALPHABET= ACGT', as only DNA"),
+        ("ACGT", "ACDEFGHIKLMNPQRSTVWY", "line 6: expected 20 as alength.* got '4'"),
         ("MOTIF second", "MOTIF", "line 10: expected 'MOTIF name', got 'MOTIF'"),
         ("MOTIF second\n", "", "line 10: expected a line 'MOTIF name' before"),
         ("w= 2", "", "line 6: expected 'w= ' and the width of the"),
         ("w= 2", "w= x", "line 6: expected a positive integer as w, got 'x'"),
         ("w= 2", "w= 0", "line 6: expected a positive integer as w, got '0'"),
         ("w= 2", "w= 9999999999", "line 6: expected a positive integer as w, got '9999999999'"),
-        ("alength= 4 w= 2", "alength= 20 w= 2", "line 6: expected 4 as alength, as only DNA.* got '20'"),
-        ("0.5 0.5 0 0", "0.5 0.5 0", r"line 7: expected frequencies of A, C, G, T.* got '0\.5 0\.5 0'"),
-        ("0.5 0.5 0 0", "0.5 0.5 0.5 0", "line 7: expected frequencies of A, C, G, T"),
-        ("0.5 0.5 0 0", "nan 0.5 0 0.5", "line 7: expected frequencies of A, C, G, T"),
-        ("0.5 0.5 0 0", "-0.5 1.5 0 0", "line 7: expected frequencies of A, C, G, T"),
-        ("w= 2", "w= 3", "line 10: expected frequencies of A, C, G, T.* got 'MOTIF second'"),
+        (
+            "alength= 4 w= 2",
+            "alength= 20 w= 2",
+            "line 6: expected 4 as alength, the number of letters of the alphabet, got '20'",
+        ),
+        ("0.5 0.5 0 0", "0.5 0.5 0", r"line 7: expected 4 frequencies of A, C, G, T.* got '0\.5 0\.5 0'"),
+        ("0.5 0.5 0 0", "0.5 0.5 0.5 0", "line 7: expected 4 frequencies of A, C, G, T"),
+        ("0.5 0.5 0 0", "nan 0.5 0 0.5", "line 7: expected 4 frequencies of A, C, G, T"),
+        ("0.5 0.5 0 0", "-0.5 1.5 0 0", "line 7: expected 4 frequencies of A, C, G, T"),
+        ("w= 2", "w= 3", "line 10: expected 4 frequencies of A, C, G, T.* got 'MOTIF second'"),
         (
             "ALPHABET= ACGT",
             "Background letter frequencies\nA 1 C 0",
-            r"line 4: expected 'A 0\.25 C 0\.25 G 0\.25 T 0\.25', got 'A 1 C 0'",
+            "line 6: expected a frequency after each of A, C, G, T, got 'A 1 C 0 MOTIF first alternative name'",
         ),
     ],
 )
@@ -214,8 +264,13 @@ def test_meme_refuses(tmp_path):
         read_meme(written(tmp_path, b"", "m.meme"))
     with raises("name", got="'a b'", expected="one word"):
         write_meme(path, [MemeMotif("a b", np.full((1, 4), 0.25), np.full(4, 0.25))])
-    with raises("matrix", got="shape (4,)", expected="an array of shape (width, 4) for the letters A, C, G, T"):
+    expected = "an array of shape (width, 4) for ACGT or (width, 20) for ACDEFGHIKLMNPQRSTVWY"
+    with raises("matrix", got="shape (4,)", expected=expected):
         write_meme(path, [MemeMotif("a", np.full(4, 0.25), np.full(4, 0.25))])
+    with raises("matrix", got="20 columns", expected="4, as the first motif has"):
+        write_meme(path, [MemeMotif("a", np.full((1, n), 1 / n), np.full(n, 1 / n)) for n in (4, 20)])
+    with raises("background", got="shape (4,)", expected="a frequency of each of ACDEFGHIKLMNPQRSTVWY"):
+        write_meme(path, [MemeMotif("a", np.full((1, 20), 0.05), np.full(4, 0.25))])
     with raises("background", expected="rows of probabilities that sum to 1"):
         write_meme(path, [MemeMotif("a", np.full((1, 4), 0.25), np.ones(4))])
     with raises("motifs", expected="at least one motif"):

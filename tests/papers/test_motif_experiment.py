@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from latentstruct import Motif
+from latentstruct.data.alphabets import DNA
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import InputError
-from latentstruct.tasks.motif.background import gc_content, match_negatives
+from latentstruct.tasks.motif.background import match_negatives
 from latentstruct.tasks.motif.sites import reverse_complement
 from latentstruct_papers import lssvm_motif
 from latentstruct_papers.gibbs import GibbsSampler
@@ -27,9 +28,14 @@ dna = st.text("ACGT", min_size=1, max_size=12)
 # ---- matching --------------------------------------------------------------------------------------------
 
 
-@given(st.lists(dna, min_size=1, max_size=4), st.lists(dna, min_size=4, max_size=8), st.booleans(), st.integers(0, 99))
-def test_negatives_are_cut_from_different_sequences(positives, pool, match_gc, seed):
-    matched = match_negatives(positives, pool, match_gc, np.random.default_rng(seed))
+@given(
+    st.lists(dna, min_size=1, max_size=4),
+    st.lists(dna, min_size=4, max_size=8),
+    st.sampled_from([None, "CG"]),
+    st.integers(0, 99),
+)
+def test_negatives_are_cut_from_different_sequences(positives, pool, group, seed):
+    matched = match_negatives(positives, pool, group, np.random.default_rng(seed))
     assert len(set(matched.sources)) == len(matched.sequences) == len(positives)
     left = sorted(map(len, pool), reverse=True)
     for negative, source in zip(matched.sequences, matched.sources, strict=True):
@@ -44,14 +50,15 @@ def test_gc_content_is_matched():
     rich = ["".join(rng.choice(list("ACGT"), p=[0.1, 0.4, 0.4, 0.1], size=60)) for _ in range(20)]
     pool = ["".join(rng.choice(list("ACGT"), size=200)) for _ in range(100)]
     apart = {}
-    for match_gc in (False, True):
-        found = match_negatives(rich, pool, match_gc, np.random.default_rng(1)).sequences
-        apart[match_gc] = np.mean([abs(gc_content(a) - gc_content(b)) for a, b in zip(rich, found, strict=True)])
-    assert apart[True] < 0.5 * apart[False]
-    assert gc_content("NNgCaT") == 0.5
-    assert gc_content("NN") == 0.0
+    for group in (None, "CG"):
+        found = match_negatives(rich, pool, group, np.random.default_rng(1)).sequences
+        pairs = zip(rich, found, strict=True)
+        apart[group] = np.mean([abs(DNA.share(a, "CG") - DNA.share(b, "CG")) for a, b in pairs])
+    assert apart["CG"] < 0.5 * apart[None]
+    assert DNA.share("NNgCaT", "CG") == 0.5
+    assert DNA.share("NN", "CG") == 0.0
     with pytest.raises(InputError, match="`pool` must be"):
-        match_negatives(["A", "C"], ["A"], False, rng)
+        match_negatives(["A", "C"], ["A"], None, rng)
 
 
 def words_of(sequence, length):
@@ -197,7 +204,7 @@ def test_mirror_image_of_a_consensus():
 def test_problem_keeps_relatives_out_of_training():
     data = lssvm_motif.load_yeast_ars()
     short = lssvm_motif.QUICK
-    problem = lssvm_motif.make_problem(data, True, short)
+    problem = lssvm_motif.make_problem(data, "CG", short)
     assert problem.n_tested == 704
     assert (problem.Y[:704] == np.repeat([1, -1], 352)).all()
     assert problem.weights[704:].tolist() == [short.background_weight] * (len(problem.X) - 704)

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_tasks import TEMPERATURES, close, compare, compare_renyi
 
@@ -15,6 +15,7 @@ import reference
 from error_fields import raises
 from latentstruct import LatentSSVM, MinEntropySSVM, Motif
 from latentstruct.core.protocols import Temperature
+from latentstruct.data.alphabets import ALPHABETS, DNA, PROTEIN
 from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.io import Sequences
@@ -25,69 +26,70 @@ from latentstruct_papers.datasets import load_uci_promoters, load_yeast_ars
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 
-LETTERS = "ACGT"
-
 
 # ---- the twin --------------------------------------------------------------------------------------------
 
 
-def background_counts(x, order, states, positions):
-    counts = np.zeros(states)
+def number_of(word, letters="ACGT"):
+    return sum(letters.index(letter) * len(letters) ** power for power, letter in enumerate(word[::-1]))
+
+
+def background_counts(x, order, alphabet, positions):
+    counts = np.zeros(alphabet.size ** (order + 1))
     for i in positions:
         word = x[i - order : i + 1] if i >= order else ""
-        if word and "N" not in word:
-            counts[sum(LETTERS.index(a) * 4 ** (order - t) for t, a in enumerate(word))] += 1
+        if word and alphabet.unknown not in word:
+            counts[number_of(word, alphabet.letters)] += 1
     return counts
 
 
-def count_words(x, kmers, gaps, strands):
+def count_words(x, task, alphabet):
     """The words of a sequence by their letters and dots, of Euclidean norm 4; a word is named by the smaller column."""
-    patterns = [(0, *rest) for rest in combinations(range(1, kmers + gaps), kmers - 1)]
-    counts = np.zeros(len(patterns) * 4**kmers)
+    n_words = alphabet.size**task.kmers
+    patterns = [(0, *rest) for rest in combinations(range(1, task.kmers + task.gaps), task.kmers - 1)]
+    counts = np.zeros(len(patterns) * n_words)
     for number, pattern in enumerate(patterns):
         for start in range(len(x) - pattern[-1]):
             word = [x[start + place] for place in pattern]
-            if "N" in word:
+            if alphabet.unknown in word:
                 continue
-            columns = [number * 4**kmers + number_of(word)]
-            if strands == 2:
+            columns = [number * n_words + number_of(word, alphabet.letters)]
+            if task.strands == 2:
                 mirror = patterns.index(tuple(pattern[-1] - place for place in pattern[::-1]))
-                columns.append(mirror * 4**kmers + number_of(reverse_complement("".join(word))))
+                columns.append(mirror * n_words + number_of(reverse_complement("".join(word))))
             counts[min(columns)] += 1
     return 4.0 * counts / max(np.linalg.norm(counts), 1e-300)
 
 
-def number_of(word):
-    return sum(LETTERS.index(letter) * 4**power for power, letter in enumerate(word[::-1]))
-
-
-def list_windows(X, Y, width, order, strands, words=(0, 0)):
+def list_windows(task, X, Y):
     """All (label, window) of each sequence; features as in the paper, less those of the background everywhere."""
-    listed = []
-    for x, plain in zip(X, list_plain_windows(X, Y, width, order, strands), strict=True):
-        added = count_words(x.upper(), *words, strands) if words[0] else np.zeros(0)
+    alphabet, listed = ALPHABETS[task.alphabet], []
+    for x, plain in zip(X, list_plain_windows(task, X, Y), strict=True):
+        added = count_words(x.upper(), task, alphabet) if task.kmers else np.zeros(0)
         features = np.hstack([plain.features, np.outer(plain.outputs == 1, added)])
         listed.append(replace(plain, features=features))
     return listed
 
 
-def list_plain_windows(X, Y, width, order, strands):
-    states = 4 ** (order + 1)
+def list_plain_windows(task, X, Y):
+    width, alphabet = task.width, ALPHABETS[task.alphabet]
+    order = alphabet.order if task.background_order is None else task.background_order
+    size, n_features = alphabet.size, alphabet.size * width + alphabet.size ** (order + 1)
     listed = []
     for x, y in zip([x.upper() for x in X], Y, strict=True):
-        items, features = [(-1, None)], [np.zeros(4 * width + states)]
-        for strand in (1, -1)[:strands]:
+        items, features = [(-1, None)], [np.zeros(n_features)]
+        for strand in (1, -1)[: task.strands]:
             for start in range(len(x) - width + 1):
                 window = x[start : start + width]
-                if "N" in window:
+                if alphabet.unknown in window:
                     continue
                 window = window if strand > 0 else reverse_complement(window)
-                phi = np.zeros(4 * width + states)
+                phi = np.zeros(n_features)
                 for j, letter in enumerate(window):
-                    phi[4 * j + LETTERS.index(letter)] = 1.0
+                    phi[size * j + alphabet.letters.index(letter)] = 1.0
                 outside = [i for i in range(len(x)) if not start <= i < start + width]
-                everywhere = background_counts(x, order, states, range(len(x)))
-                phi[4 * width :] = background_counts(x, order, states, outside) - everywhere
+                everywhere = background_counts(x, order, alphabet, range(len(x)))
+                phi[size * width :] = background_counts(x, order, alphabet, outside) - everywhere
                 items.append((1, (start, strand)))
                 features.append(phi)
         outputs = np.array([label for label, _ in items])
@@ -97,15 +99,20 @@ def list_plain_windows(X, Y, width, order, strands):
 
 @st.composite
 def problems(draw):
-    """Sequences that have at least one window, labels of both kinds, and weights."""
-    width, order, strands = draw(st.integers(1, 6)), draw(st.integers(0, 2)), draw(st.integers(1, 2))
-    free = st.text("ACGTacgtN", max_size=9)
-    core = st.text("ACGTacgt", min_size=width, max_size=width + 3)
+    """A task, sequences that have at least one window, labels of both kinds, and weights."""
+    alphabet = draw(st.sampled_from([DNA, DNA, PROTEIN]))
+    width, order = draw(st.integers(1, 6)), draw(st.one_of(st.none(), st.integers(0, min(2, 20 // alphabet.size))))
+    task = Motif(width, order, draw(st.integers(1, alphabet.strands)), alphabet=alphabet.name)
+    # Few of the letters, so that words occur again.
+    letters = "".join(draw(st.lists(st.sampled_from(alphabet.letters), min_size=4, max_size=4)))
+    free = st.text(letters + letters.lower() + alphabet.unknown, max_size=9)
+    core = st.text(letters + letters.lower(), min_size=width, max_size=width + 3)
     X = draw(st.lists(st.tuples(free, core, free).map("".join), min_size=2, max_size=4))
     Y = [1, -1] + [draw(st.sampled_from([1, -1])) for _ in X[2:]]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    scale = draw(st.sampled_from([0.1, 1.0, 30.0]))
-    return width, order, strands, X, Y, scale * rng.normal(size=4 * width + 4 ** (order + 1)), rng
+    task.learn(X, Y)
+    w = draw(st.sampled_from([0.1, 1.0, 30.0])) * rng.normal(size=task.n_features)
+    return task, X, Y, w, rng
 
 
 def prepared(width, order, strands, X, Y):
@@ -117,9 +124,8 @@ def prepared(width, order, strands, X, Y):
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.sampled_from(TEMPERATURES), st.sampled_from(TEMPERATURES))
 def test_motif_is_the_enumeration(problem, output, latent):
-    width, order, strands, X, Y, w, rng = problem
-    task, batch = prepared(width, order, strands, X, Y)
-    listed = list_windows(X, Y, width, order, strands)
+    task, X, Y, w, rng = problem
+    batch, listed = task.prepare(X, Y), list_windows(task, X, Y)
     temperature = Temperature(output, latent)
     compare(task, batch, listed, w, temperature)
     compare(task, batch, listed, w, temperature, rows=rng.permutation(len(X))[:2])
@@ -128,11 +134,11 @@ def test_motif_is_the_enumeration(problem, output, latent):
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.sampled_from(TEMPERATURES), st.sampled_from(TEMPERATURES), st.integers(1, 3), st.integers(0, 2))
 def test_words_beside_the_motif_are_the_enumeration(problem, output, latent, kmers, gaps):
-    width, order, strands, X, Y, w, rng = problem
-    task = Motif(width, order, strands, kmers, gaps)
+    task, X, Y, w, rng = problem
+    assume(task.alphabet == "dna" or kmers < 3)
+    task.set_params(kmers=kmers, gaps=gaps)
     task.learn(X, Y)
-    batch = task.prepare(X, Y)
-    listed = list_windows(X, Y, width, order, strands, (kmers, gaps))
+    batch, listed = task.prepare(X, Y), list_windows(task, X, Y)
     w = np.concatenate([w, rng.normal(size=task.n_features - len(w))])
     compare(task, batch, listed, w, Temperature(output, latent))
     compare(task, batch, listed, w, Temperature(output, latent), rows=rng.permutation(len(X))[:2])
@@ -176,14 +182,14 @@ def test_words_distinguish_what_one_motif_cannot():
 @settings(max_examples=40, deadline=None)
 @given(problems(), st.sampled_from(TEMPERATURES))
 def test_predictions_and_scores_are_the_enumerations(problem, latent):
-    width, order, strands, X, Y, w, _ = problem
-    task, batch = prepared(width, order, strands, X, Y)
+    task, X, Y, w, _ = problem
+    batch = task.prepare(X, Y)
     unlabeled = task.prepare(X)
     assert batch.labeled
     assert not unlabeled.labeled
     found = task.decode(unlabeled, w, Temperature(0.0, latent))
     by_window, discriminants = task.window_scores(unlabeled, w), task.scores(unlabeled, w)
-    for i, listed in enumerate(list_windows(X, Y, width, order, strands)):
+    for i, listed in enumerate(list_windows(task, X, Y)):
         scores = listed.features @ w
         close(found[i].score, reference.pool(listed, w, "free", 0.0, latent).value)
         close(discriminants[i], scores[1:].max())
@@ -192,7 +198,7 @@ def test_predictions_and_scores_are_the_enumerations(problem, latent):
         else:
             assert (found[i].y, found[i].h) == (-1, None)
         known = {item[1]: score for item, score in zip(listed.items[1:], scores[1:], strict=True)}
-        assert by_window[i].shape == (strands, len(X[i]) - width + 1)
+        assert by_window[i].shape == (task.strands, len(X[i]) - task.width + 1)
         for (line, start), score in np.ndenumerate(by_window[i]):
             close(score, known.get((start, (1, -1)[line]), -np.inf))
     collected = task.collect([p.y for p in found])
@@ -206,9 +212,8 @@ ORDERS = st.sampled_from([0.5, 1.0, 2.0, 10.0])
 @settings(max_examples=40, deadline=None)
 @given(problems(), ORDERS, st.sampled_from(TEMPERATURES))
 def test_windows_pooled_by_renyi_entropy_are_the_enumeration(problem, order, output):
-    width, order_of_background, strands, X, Y, w, rng = problem
-    task, batch = prepared(width, order_of_background, strands, X, Y)
-    listed = list_windows(X, Y, width, order_of_background, strands)
+    task, X, Y, w, rng = problem
+    batch, listed = task.prepare(X, Y), list_windows(task, X, Y)
     # Scores of up to some hundreds cancel in the difference of two logarithms.
     w = w / max(1.0, np.abs(w).max())
     compare_renyi(task, batch, listed, w, order, output)
@@ -218,13 +223,10 @@ def test_windows_pooled_by_renyi_entropy_are_the_enumeration(problem, order, out
 @settings(max_examples=40, deadline=None)
 @given(problems(), ORDERS)
 def test_predictions_by_renyi_entropy_are_the_enumerations(problem, order):
-    width, order_of_background, strands, X, Y, w, _ = problem
-    task, _ = prepared(width, order_of_background, strands, X, Y)
+    task, X, Y, w, _ = problem
     batch, w = task.prepare(X), w / max(1.0, np.abs(w).max())
     pooled, predictions = task.renyi_scores(batch, w, order), task.renyi_decode(batch, w, order)
-    for example, score, found in zip(
-        list_windows(X, Y, width, order_of_background, strands), pooled, predictions, strict=True
-    ):
+    for example, score, found in zip(list_windows(task, X, Y), pooled, predictions, strict=True):
         positive = replace(example, true_output=1)
         close(score, reference.renyi(positive, w, "clamped", order)[0])
         close(found.score, reference.renyi(example, w, "free", order)[0])
@@ -245,9 +247,8 @@ def test_training_by_renyi_entropy_finds_a_planted_motif():
 @settings(max_examples=40, deadline=None)
 @given(problems())
 def test_completions_are_the_best_windows(problem):
-    width, order, strands, X, Y, w, rng = problem
-    task, batch = prepared(width, order, strands, X, Y)
-    listed = list_windows(X, Y, width, order, strands)
+    task, X, Y, w, rng = problem
+    batch, listed = task.prepare(X, Y), list_windows(task, X, Y)
     clamped = task.planes(batch, w, "clamped", Temperature())
     best = task.completion_planes(batch, task.complete(batch, w))
     assert best.rows is clamped.rows
@@ -283,6 +284,13 @@ def test_motif_keeps_the_contract(width, order, strands):
     check_task(Motif(width, order, strands, kmers=2, gaps=1), X, [1, -1, 1, -1])
 
 
+@pytest.mark.parametrize(("width", "order", "kmers"), [(1, None, 0), (4, 1, 1), (9, 2, 0)])
+def test_motif_of_proteins_keeps_the_contract(width, order, kmers):
+    rng = np.random.default_rng(width)
+    X = ["".join(rng.choice(list(PROTEIN.letters), size=length)) + "XMKWYVLL" for length in (9, 12, 20, 30)]
+    check_task(Motif(width, order, kmers=kmers, alphabet="protein"), X, [1, -1, 1, -1])
+
+
 def test_order_three_of_long_sequences_matches_single_windows():
     """Running sums over a long sequence give the scores that windows have on their own."""
     rng = np.random.default_rng(1)
@@ -314,8 +322,17 @@ def test_state_is_restored():
         ({"width": 0}, "`width` must be an integer from 1 to 1000, got 0"),
         ({"width": 2.0}, r"`width` must be an integer from 1 to 1000, got 2\.0"),
         ({"width": True}, "`width` must be an integer from 1 to 1000, got True"),
-        ({"width": 3, "background_order": 6}, "`background_order` must be an integer from 0 to 5, got 6"),
+        ({"width": 3, "background_order": 6}, "`background_order` must be an integer from 0 to 5 or None, got 6"),
         ({"width": 3, "strands": 3}, "`strands` must be an integer from 1 to 2, got 3"),
+        (
+            {"width": 3, "strands": 2, "alphabet": "protein"},
+            "`strands` must be at most 1 with `alphabet` protein, got 2",
+        ),
+        (
+            {"width": 3, "background_order": 3, "alphabet": "protein"},
+            "`background_order` must be at most 2 with `alphabet` protein, got 3",
+        ),
+        ({"width": 3, "alphabet": "DNA"}, "`alphabet` must be 'dna' or 'protein', got 'DNA'"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -408,7 +425,7 @@ def ceiling(planted, width, strands=1):
     """The share of sites that a scan with the true consensus finds."""
     task, batch = prepared(width, 0, strands, planted.X, planted.Y)
     w = np.zeros(task.n_features)
-    w[4 * np.arange(width) + [LETTERS.index(a) for a in planted.consensus]] = 1.0
+    w[4 * np.arange(width) + [DNA.letters.index(a) for a in planted.consensus]] = 1.0
     return np.mean([h == site for h, site in zip(task.complete(batch, w), planted.sites, strict=True) if site])
 
 
@@ -532,7 +549,7 @@ def test_site_matrix_counts_letters(sites, pseudocount):
     for j, row in enumerate(matrix):
         column = [site[j] for site in sites]
         known = len(column) - column.count("N")
-        close(row, [(column.count(a) + pseudocount / 4) / (known + pseudocount) for a in LETTERS])
+        close(row, [(column.count(a) + pseudocount / 4) / (known + pseudocount) for a in DNA.letters])
 
 
 def test_consensus_letters():

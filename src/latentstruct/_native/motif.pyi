@@ -8,15 +8,16 @@ Indices = NDArray[np.int64]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-UNKNOWN: int
-
 def number_letters(
-    bases: Letters, offsets: Indices, order: int, quads: Letters, contexts: NDArray[np.uint16], /
+    bases: Letters, offsets: Indices, size: int, order: int, codes: Letters, contexts: NDArray[np.uint16], /
 ) -> None:
-    """Fill in the numbers of the four letters that begin, and of the order + 1 letters that end, at each position."""
+    """Fill in the numbers of the f letters that begin, and of the order + 1 letters that end, at each position.
+
+    f is the largest number with size^f ≤ 256: that many letters are looked up at once.
+    """
 
 def fold_matrix(matrix: Matrix, /) -> Matrix:
-    """Return tables (⌈l/4⌉, 256) of the summed scores of four letters at a time of a matrix (l, 4)."""
+    """Return tables (⌈l/f⌉, a^f) of the summed scores of f letters at a time of a matrix (l, a)."""
 
 def best_windows(
     layout: Layout, tables: Tables, width: int, rows: Indices, values: Vector, starts: Indices, strands: Indices, /
@@ -103,13 +104,13 @@ def flank_counts(
     carriers: Vector,
     /,
 ) -> float:
-    """Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, 4).
+    """Add the expected letters around each row's window, if it has a site, to `counts` (l + 2·margin, a).
 
     `carriers` become the probabilities of a site. Return Σ_k ln(1 + odds · mean_h exp(score)).
     """
 
 def word_counts(
-    bases: Letters, offsets: Indices, rows: Indices, length: int, both: bool, once: bool, counts: Indices, /
+    bases: Letters, offsets: Indices, rows: Indices, size: int, length: int, both: bool, once: bool, counts: Indices, /
 ) -> None:
     """Count the words of a length: all of them, or each once per sequence; with `both`, also reverse complements."""
 
@@ -128,11 +129,12 @@ def gibbs_sweep(
 ) -> float:
     """Draw each row's window from its posterior given the windows of all others, and return Σ_k score."""
 
-def shuffle_words(bases: Letters, offsets: Indices, length: int, seed: int, shuffled: Letters, /) -> None:
+def shuffle_words(bases: Letters, offsets: Indices, size: int, length: int, seed: int, shuffled: Letters, /) -> None:
     """Shuffle each sequence such that its counts of words of a length are kept, uniformly among all such sequences."""
 
 def scan_hits(
     letters: Letters,
+    size: int,
     forward: NDArray[np.int32],
     reverse: NDArray[np.int32],
     width: int,

@@ -30,7 +30,7 @@ class ScanOptions:
     length; only the sites are kept in memory.
 
     BED has start from 0, end exclusive, and −10 log10 of the p-value, at most 1000, as score. GFF3 and TSV count from 1
-    and have scores, p-values, q-values and letters; TSV has the columns of FIMO.
+    and have scores, p-values, q-values and letters; TSV has the columns of FIMO. Proteins have the strand ".".
 
     Examples: latentstruct scan MODEL genome.fa.gz -o sites.bed; latentstruct scan motif.meme genome.fa --p-value 1e-5
     -o sites.gff
@@ -41,8 +41,10 @@ class ScanOptions:
     output: str = output_file_option()
     p_value: float = option(1e-4, "Largest p-value of a site.", metavar="NUMBER", min=0.0, max=1.0)
     q_value: float = option(1.0, "Largest q-value of a site.", metavar="NUMBER", min=0.0, max=1.0)
-    strands: int = option(2, "1 to read the given strand only, as for RNA.", min=1, max=2)
-    mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as N.")
+    strands: int | None = option(
+        None, "1 to read the given strand only, as for RNA.", shown="2, 1 for proteins", min=1, max=2
+    )
+    mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as unknown.")
     format: Literal["bed", "gff", "tsv"] | None = option(
         None,
         "Format of the output: bed, gff or tsv.",
@@ -66,7 +68,7 @@ class ScanOptions:
 def scan(options: ScanOptions) -> None:
     """Write the sites."""
     from latentstruct.io import read_meme
-    from latentstruct.io.fasta import sequence_blocks
+    from latentstruct.io.fasta import FastaRules, sequence_blocks
     from latentstruct.io.text import write_text
     from latentstruct.tasks.motif.scanning import FoundHits, MatrixScanner
 
@@ -78,7 +80,8 @@ def scan(options: ScanOptions) -> None:
     scanners = [MatrixScanner(motif, options.p_value, options.strands) for motif in read_meme(path)]
     found: list[list[FoundHits]] = [[] for _ in scanners]
     overlap = max(scanner.width for scanner in scanners) - 1
-    for block in sequence_blocks(options.data, overlap, options.mask_repeats):
+    rules = FastaRules(mask_repeats=options.mask_repeats, alphabet=scanners[0].alphabet)
+    for block in sequence_blocks(options.data, overlap, rules):
         for scanner, hits in zip(scanners, found, strict=True):
             hits.append(scanner.find(block))
     progress, lines = Progress(options.quiet), list(header)
@@ -92,32 +95,28 @@ def scan(options: ScanOptions) -> None:
 
 def bed_line(motif: str, number: int, hit: "Hit") -> str:
     """Return a site as BED6."""
-    cells = (hit.sequence, hit.start, hit.end, motif, round(small_score(hit)), show_strand(hit))
+    cells = (hit.sequence, hit.start, hit.end, motif, round(small_score(hit)), hit.sign)
     return "\t".join(map(str, cells))
 
 
 def gff_line(motif: str, number: int, hit: "Hit") -> str:
     """Return a site as GFF3."""
     facts = f"pvalue={hit.p_value:.3g};qvalue={hit.q_value:.3g};sequence={hit.site}"
-    place = (hit.sequence, "latentstruct", "nucleotide_motif", hit.start + 1, hit.end)
-    cells = (*place, f"{small_score(hit):.3g}", show_strand(hit), ".", f"ID={motif}-{number};Name={motif};{facts}")
+    what = "nucleotide_motif" if hit.strand else "polypeptide_motif"
+    place = (hit.sequence, "latentstruct", what, hit.start + 1, hit.end)
+    cells = (*place, f"{small_score(hit):.3g}", hit.sign, ".", f"ID={motif}-{number};Name={motif};{facts}")
     return "\t".join(map(str, cells))
 
 
 def tsv_line(motif: str, number: int, hit: "Hit") -> str:
     """Return a site as FIMO writes it."""
     values = (f"{hit.score:.4f}", f"{hit.p_value:.3g}", f"{hit.q_value:.3g}", hit.site)
-    return "\t".join(map(str, (motif, hit.sequence, hit.start + 1, hit.end, show_strand(hit), *values)))
+    return "\t".join(map(str, (motif, hit.sequence, hit.start + 1, hit.end, hit.sign, *values)))
 
 
 def small_score(hit: "Hit") -> float:
     """Return −10 log10 of the p-value, at most 1000."""
     return min(1000.0, -10.0 * math.log10(max(hit.p_value, 1e-300)))
-
-
-def show_strand(hit: "Hit") -> str:
-    """Return the strand as + or -."""
-    return "+" if hit.strand > 0 else "-"
 
 
 FORMATS: dict[str, tuple[tuple[str, ...], Callable[[str, int, "Hit"], str]]] = {

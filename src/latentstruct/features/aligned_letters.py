@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import sparse
+from latentstruct.data.alphabets import DNA, PROTEIN
 from latentstruct.exceptions import Description, InputError
 
 __all__ = ["AlignedLetters"]
 
-DNA, PROTEIN = "ACGT", "ACDEFGHIKLMNPQRSTVWY"
-READ_AS_DNA = "ACGTUNRYSWKMBDHVX-."
-"""Letters of sequences that are DNA or RNA."""
+NEITHER = "X-."
+"""Letters that say nothing of the alphabet."""
 
 
 class AlignedLetters(NamedTuple):
@@ -48,8 +48,8 @@ class AlignedLetters(NamedTuple):
     @classmethod
     def of(cls, sequences: Sequence[str], pairs: bool = True) -> "AlignedLetters":
         """Return the features of sequences: DNA if they have no other letters than those of DNA or RNA."""
-        used = set("".join(sequences).upper())
-        return cls(len(sequences[0]), DNA if used <= set(READ_AS_DNA) else PROTEIN, pairs)
+        used = set("".join(sequences).upper()) - set(NEITHER)
+        return cls(len(sequences[0]), (DNA if used <= DNA.known else PROTEIN).letters, pairs)
 
     def matrix(self, sequences: Sequence[str]) -> "sparse.csr_array":
         """Return the features of sequences, shape (n, number of features)."""
@@ -74,7 +74,7 @@ class AlignedLetters(NamedTuple):
         table = np.full(256, len(self.letters), dtype=np.int64)
         for code, letter in enumerate(self.letters):
             table[[ord(letter), ord(letter.lower())]] = code
-        if self.letters == DNA:
+        if self.letters == DNA.letters:
             table[[ord("U"), ord("u")]] = self.letters.index("T")
         return table[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
 

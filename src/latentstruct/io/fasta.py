@@ -1,4 +1,4 @@
-"""DNA sequences as FASTA, and tables of the sites found in them."""
+"""Sequences of DNA, RNA or proteins as FASTA, and tables of the sites found in them."""
 
 import re
 import warnings
@@ -11,37 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.formatting import repr_short, short_repr
+from latentstruct.data.alphabets import ALPHABETS, DNA, Alphabet
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import NUMBER, FilePath, Source, opened_stream, source_name, write_text
 
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.sites import Site
 
-LETTERS = "ACGTN"
-PROTEIN_ONLY = "EFIJLOPQZ*"
-AMBIGUOUS = "BDHKMRSVWY"
-
 LABEL_TEXTS = {"1": 1, "+1": 1, "positive": 1, "-1": -1, "negative": -1}
 _LABEL_MARK = "label="
 
 _ANY_LETTER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz*-."
-_KNOWN = LETTERS + "U" + AMBIGUOUS
-_LETTER_BYTES = (_KNOWN + _KNOWN.lower()).encode()
-_AMBIGUOUS_BYTES = (AMBIGUOUS + AMBIGUOUS.lower()).encode()
-_AS_READ = LETTERS + "T" + "N" * len(AMBIGUOUS)
-_READ = bytes.maketrans(_LETTER_BYTES, 2 * _AS_READ.encode())
-_READ_MASKED = bytes.maketrans(_LETTER_BYTES, _AS_READ.encode() + b"N" * len(_KNOWN))
-_NUMBERED_MASKED = bytes({65: 0, 67: 1, 71: 2, 84: 3, 85: 3}.get(byte, 4) for byte in range(256))
-_NUMBERED = bytes(_NUMBERED_MASKED[byte - 32 if 97 <= byte <= 122 else byte] for byte in range(256))
 BLOCK_BYTES = 1 << 22
 """Bytes of FASTA that are read at a time."""
+STRANDS = {1: "+", -1: "-", 0: "."}
+"""Strands in files; proteins have none."""
 _PLACE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _SITES_HEADER = "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite"
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Named DNA sequences.
+    """Named sequences of DNA or proteins.
 
     Parameters
     ----------
@@ -50,7 +41,7 @@ class Sequences:
     descriptions : list of str
         The rest of each header, empty if there is none.
     sequences : list of str
-        The letters A, C, G, T and N, in upper case.
+        The letters of DNA with N, or of proteins with X, in upper case.
 
     Notes
     -----
@@ -86,37 +77,40 @@ class Sequences:
 
 @dataclass(frozen=True)
 class FastaRules:
-    """How sequences are read: whether records that cannot be used are left out, and repeats in lower case are masked.
+    """How sequences are read.
 
     Parameters
     ----------
     skip_bad : bool, default=False
-        Leave out records without letters or with letters that are not those of DNA or RNA, with a warning, instead of
+        Leave out records without letters or with other letters than those of the alphabet, with a warning, instead of
         raising an error.
     mask_repeats : bool, default=False
-        Read letters in lower case as N.
+        Read letters in lower case, such as masked repeats, as unknown.
+    alphabet : Alphabet
+        The letters, by default those of DNA and RNA.
     """
 
     skip_bad: bool = False
     mask_repeats: bool = False
+    alphabet: Alphabet = DNA
 
 
 STRICT = FastaRules()
 
 
 def read_fasta(path: FilePath, rules: FastaRules = STRICT) -> Sequences:
-    """Read DNA or RNA sequences from a FASTA file.
+    """Read sequences of DNA, RNA or proteins from a FASTA file.
 
-    A header line ``>name description`` precedes the lines of each sequence. U is read as T, and letters that stand for
-    several bases, such as R, are read as N, with a warning that counts them. Empty lines are skipped. Names that
-    occur more than once are numbered, as in ``peak``, ``peak_2``, with a warning.
+    A header line ``>name description`` precedes the lines of each sequence. U is read as T in RNA. Letters that stand
+    for several, such as R of DNA or B of proteins, are read as N or X, with a warning that counts them. Empty lines are
+    skipped. Names that occur more than once are numbered, as in ``peak``, ``peak_2``, with a warning.
 
     Parameters
     ----------
     path : str or path
         The file; decompressed if its name ends in ``.gz``; ``-`` is standard input.
     rules : FastaRules
-        Whether bad records are left out, and repeats are masked; by default neither.
+        The alphabet, DNA by default, whether bad records are left out, and whether repeats are masked.
 
     Returns
     -------
@@ -127,7 +121,7 @@ def read_fasta(path: FilePath, rules: FastaRules = STRICT) -> Sequences:
 
 
 def read_labeled_fasta(path: FilePath, rules: FastaRules = STRICT) -> tuple[Sequences, list[int]]:
-    """Read DNA sequences whose headers state whether they contain a motif, as in ``>name label=1`` or ``label=-1``.
+    """Read sequences whose headers state whether they contain a motif, as in ``>name label=1`` or ``label=-1``.
 
     The label may be anywhere after the name, written as 1, +1 or positive, or as -1 or negative. Return the sequences,
     whose descriptions include the labels, and the labels +1 and −1.
@@ -199,13 +193,15 @@ def each_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[FoundS
     """Read the sequences of a FASTA file one by one; see `read_fasta`."""
     source = Source.open(path)
     names = _UniqueNames()
-    table = _READ_MASKED if rules.mask_repeats else _READ
+    alphabet = rules.alphabet
+    table, ambiguous = alphabet.reading(rules.mask_repeats), (alphabet.ambiguous + alphabet.ambiguous.lower()).encode()
+    expected = f"the letters of {alphabet.kinds} in either case"
     bad: list[FormatError] = []
     n_ambiguous = 0
     for line, header, lines in fasta_records(source):
         title, _, description = header.partition(" ")
         try:
-            joined = join_letters(lines, source, _LETTER_BYTES, "the letters of DNA or RNA in either case", _hint)
+            joined = join_letters(lines, source, alphabet.spelled, expected, lambda letter: _hint(letter, alphabet))
             if not joined:
                 source.fail(Description("none"), f"letters of the sequence {repr_short(title)}", line=line)
         except FormatError as error:
@@ -213,13 +209,13 @@ def each_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[FoundS
                 raise
             bad.append(error)
             continue
-        n_ambiguous += len(joined) - len(joined.translate(None, _AMBIGUOUS_BYTES))
+        n_ambiguous += len(joined) - len(joined.translate(None, ambiguous))
         yield FoundSequence(line, names.unique(title), description.strip(), joined.translate(table).decode("ascii"))
     if not names.found and not bad:
         raise no_sequences(source)
     if not names.found:
         raise bad[0]
-    _warn_of_letters(source.name, names.n_changed, n_ambiguous)
+    _warn_of_letters(source.name, names.n_changed, n_ambiguous, alphabet)
     if bad:
         warnings.warn(f"{source.name}: {len(bad)} records left out; the first one: {bad[0]}", stacklevel=2)
 
@@ -227,8 +223,8 @@ def each_sequence(path: FilePath, rules: FastaRules = STRICT) -> Iterator[FoundS
 class SequenceBlock(NamedTuple):
     """A part of a sequence.
 
-    It begins at `begin`, shares its first `overlap` letters with the part before, and has letters as numbers (A 0, C 1,
-    G 2, T 3, all others 4).
+    It begins at `begin`, shares its first `overlap` letters with the part before, and has letters as numbers in the
+    order of the alphabet, whose size stands for all others.
     """
 
     name: str
@@ -238,13 +234,14 @@ class SequenceBlock(NamedTuple):
 
 
 def sequence_blocks(
-    path: FilePath, overlap: int, mask_repeats: bool = False, size: int = BLOCK_BYTES
+    path: FilePath, overlap: int, rules: FastaRules = STRICT, size: int = BLOCK_BYTES
 ) -> Iterator[SequenceBlock]:
     """Read FASTA in blocks of about `size` bytes, for files that do not fit into memory.
 
-    Consecutive blocks of a sequence have `overlap` letters in common. U is read as T; other letters are unknown.
+    Consecutive blocks of a sequence have `overlap` letters in common. U is read as T in RNA; letters that are not those
+    of the alphabet are unknown, so that no record is bad.
     """
-    table = _NUMBERED_MASKED if mask_repeats else _NUMBERED
+    table = rules.alphabet.numbering(rules.mask_repeats)
     names = _UniqueNames()
     name, begin, kept = "", 0, b""
     for at_start, piece in _pieces(path, size):
@@ -309,12 +306,13 @@ class _UniqueNames:
         return other
 
 
-def _warn_of_letters(name: str, n_renamed: int, n_ambiguous: int) -> None:
+def _warn_of_letters(name: str, n_renamed: int, n_ambiguous: int, alphabet: Alphabet) -> None:
     """Warn of names and letters that were changed."""
     if n_renamed:
         warnings.warn(f"{name}: {n_renamed} names occur again and were numbered, as in name_2", stacklevel=3)
     if n_ambiguous:
-        warnings.warn(f"{name}: {n_ambiguous} ambiguous letters such as R are read as N", stacklevel=3)
+        example, unknown = alphabet.ambiguous[0], alphabet.unknown
+        warnings.warn(f"{name}: {n_ambiguous} ambiguous letters such as {example} are read as {unknown}", stacklevel=3)
 
 
 def no_sequences(source: Source) -> FormatError:
@@ -372,11 +370,12 @@ def join_letters(
     return joined
 
 
-def _hint(letter: str) -> str:
-    """Return what to do about a letter that is not allowed in DNA."""
-    if letter.upper() in PROTEIN_ONLY:
-        return "Only DNA and RNA are supported, not protein."
-    return "Replace other letters with N, or leave such records out."
+def _hint(letter: str, alphabet: Alphabet) -> str:
+    """Return what to do about a letter that is not allowed."""
+    for other in ALPHABETS.values():
+        if letter.upper() in other.known:
+            return f"It is a letter of the `alphabet` {other.name}."
+    return f"Replace other letters with {alphabet.unknown}, or leave such records out."
 
 
 def wrapped(letters: str, line_width: int) -> list[str]:
@@ -427,8 +426,8 @@ def write_site_groups(path: FilePath, groups: "Mapping[str, Iterable[Site]]") ->
         for found in sites:
             if any(mark in found.sequence for mark in "\t\r\n"):
                 raise InputError("sites", found.sequence, "sites of sequences whose names have no tabs and line breaks")
-            strand = "+" if found.strand > 0 else "-"
-            cells = (found.sequence, found.start, found.end, motif, f"{found.score:.6g}", strand, found.site)
+            place = (found.sequence, found.start, found.end, motif)
+            cells = (*place, f"{found.score:.6g}", found.sign, found.site)
             lines.append("\t".join(map(str, cells)))
     write_text(path, "\n".join([*lines, ""]))
 
@@ -444,6 +443,7 @@ def read_named_sites(path: FilePath) -> "list[tuple[str, Site]]":
 
     source = Source.open(path)
     sites: list[tuple[str, Site]] = []
+    strands = {sign: strand for strand, sign in STRANDS.items()}
     for text in source.texts():
         if source.line == 1:
             if text != _SITES_HEADER:
@@ -451,8 +451,8 @@ def read_named_sites(path: FilePath) -> "list[tuple[str, Site]]":
             continue
         cells = text.split("\t")
         numbers = zip((_PLACE, _PLACE, NUMBER), (*cells[1:3], *cells[4:5]), strict=False)
-        if len(cells) != 7 or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
+        if len(cells) != 7 or cells[5] not in strands or not all(pattern.fullmatch(cell) for pattern, cell in numbers):
             source.fail(text, "the seven columns of the header")
         sequence, start, end, motif, score, strand, letters = cells
-        sites.append((motif, Site(sequence, int(start), int(end), 1 if strand == "+" else -1, float(score), letters)))
+        sites.append((motif, Site(sequence, int(start), int(end), strands[strand], float(score), letters)))
     return sites

@@ -8,35 +8,39 @@ from numpy.typing import NDArray
 
 from latentstruct._native import motif as kernels
 from latentstruct.core.validation import integer
+from latentstruct.data.alphabets import DNA, Alphabet
 from latentstruct.exceptions import Description, InputError
-from latentstruct.tasks.motif.task import LETTERS, numbered_letters
+from latentstruct.tasks.motif.task import numbered_letters
 
-__all__ = ["Matched", "describe_differences", "gc_content", "match_negatives", "repeat_content", "shuffle_sequences"]
+__all__ = ["Matched", "describe_differences", "match_negatives", "repeat_content", "shuffle_sequences"]
 
 LONGEST_WORD = 6
 CANDIDATES = 50
-"""Background sequences that are compared with each positive one by GC content."""
-MOST_GC, MOST_LENGTH, MOST_REPEATS = 0.03, 0.1, 0.1
-"""Differences of the classes that are reported: of the mean GC content, of the median length relative to the larger,
-and of the share of letters in repeats."""
-_LETTERS = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
+"""Background sequences that are compared with each positive one by their letters."""
+MOST_SHARE, MOST_LENGTH, MOST_REPEATS = 0.03, 0.1, 0.1
+"""Differences of the classes that are reported: of the mean share of letters such as G and C, of the median length
+relative to the larger, and of the share of letters in repeats."""
 
 
-def shuffle_sequences(sequences: Sequence[str], k: int = 2, random_state: int = 0) -> list[str]:
+def shuffle_sequences(
+    sequences: Sequence[str], k: int = 2, random_state: int = 0, alphabet: Alphabet = DNA
+) -> list[str]:
     """Shuffle each sequence such that it keeps the number of each word of k letters.
 
     The result is drawn uniformly among all sequences with the same words (Altschul and Erickson 1985), so that it has
-    the same composition but, apart from chance, no motif. Its first and last k − 1 letters are those of the original. N
-    counts as a letter.
+    the same composition but, apart from chance, no motif. Its first and last k − 1 letters are those of the original.
+    The unknown letter counts as a letter.
 
     Parameters
     ----------
     sequences : sequence of str
-        DNA sequences.
+        The sequences.
     k : int from 1 to 6, default=2
         Length of the words: 1 keeps letters, 2 keeps dinucleotides.
     random_state : int, default=0
         Random seed.
+    alphabet : Alphabet
+        The letters of the sequences, by default those of DNA.
 
     Returns
     -------
@@ -51,27 +55,19 @@ def shuffle_sequences(sequences: Sequence[str], k: int = 2, random_state: int = 
     """
     integer(1, LONGEST_WORD).check(k, "k")
     integer(0).check(random_state, "random_state")
-    bases, offsets = numbered_letters(list(sequences), "sequences")
+    bases, offsets = numbered_letters(list(sequences), alphabet, "sequences")
     shuffled = np.empty_like(bases)
-    kernels.shuffle_words(bases, offsets, k, random_state, shuffled)
-    text = _LETTERS[shuffled].tobytes().decode("ascii")
+    kernels.shuffle_words(bases, offsets, alphabet.size, k, random_state, shuffled)
+    text = alphabet.text(shuffled)
     return [text[begin:end] for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def gc_content(sequence: str) -> float:
-    """Return the share of G and C among the known letters of a sequence."""
-    upper = sequence.upper()
-    strong = upper.count("G") + upper.count("C")
-    known = strong + upper.count("A") + upper.count("T")
-    return strong / known if known else 0.0
-
-
-def repeat_content(sequences: Sequence[str]) -> float:
+def repeat_content(sequences: Sequence[str], alphabet: Alphabet = DNA) -> float:
     """Return the share of letters in runs of six or more that repeat one, two or three letters (microsatellites)."""
-    bases, _ = numbered_letters(list(sequences), "sequences")
+    bases, _ = numbered_letters(list(sequences), alphabet, "sequences")
     repeated = np.zeros(len(bases), dtype=bool)
     for period, least in ((1, 6), (2, 8), (3, 9)):
-        same = (bases[period:] == bases[:-period]) & (bases[period:] != kernels.UNKNOWN)
+        same = (bases[period:] == bases[:-period]) & (bases[period:] != alphabet.size)
         # A run of matches at this distance, extended by one period, is a repeat.
         edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
@@ -80,19 +76,21 @@ def repeat_content(sequences: Sequence[str]) -> float:
     return float(repeated.mean()) if len(bases) else 0.0
 
 
-def describe_differences(positive: Sequence[str], negative: Sequence[str]) -> list[str]:
-    """Return how positive and negative sequences differ in GC content, length and repeats, in words with figures.
+def describe_differences(positive: Sequence[str], negative: Sequence[str], alphabet: Alphabet = DNA) -> list[str]:
+    """Return how positive and negative sequences differ in letters, length and repeats, in words with figures.
 
     A model separates such classes without any motif. The list is empty if they are alike.
     """
     found = []
-    gc, other_gc = (float(np.mean([gc_content(sequence) for sequence in part])) for part in (positive, negative))
-    if abs(gc - other_gc) > MOST_GC:
-        found.append(f"GC content ({100 * gc:.0f} % against {100 * other_gc:.0f} %)")
-    length, other_length = (float(np.median([len(sequence) for sequence in part])) for part in (positive, negative))
+    parts = positive, negative
+    for what, group in alphabet.contrasts.items():
+        share, other = (float(np.mean([alphabet.share(sequence, group) for sequence in part])) for part in parts)
+        if abs(share - other) > MOST_SHARE:
+            found.append(f"{what} ({100 * share:.0f} % against {100 * other:.0f} %)")
+    length, other_length = (float(np.median([len(sequence) for sequence in part])) for part in parts)
     if abs(length - other_length) > MOST_LENGTH * max(length, other_length):
         found.append(f"length (median {length:g} against {other_length:g})")
-    repeats, other_repeats = repeat_content(positive), repeat_content(negative)
+    repeats, other_repeats = (repeat_content(part, alphabet) for part in parts)
     if abs(repeats - other_repeats) > MOST_REPEATS:
         found.append(f"simple repeats ({100 * repeats:.0f} % against {100 * other_repeats:.0f} % of the letters)")
     return found
@@ -108,7 +106,7 @@ class Matched(NamedTuple):
 def match_negatives(
     positives: Sequence[str],
     pool: Sequence[str],
-    match_gc: bool,
+    group: str | None,
     rng: np.random.Generator,
     tried: int = CANDIDATES,
 ) -> Matched:
@@ -120,9 +118,9 @@ def match_negatives(
         The sequences to be like. One longer than all of the pool gets a negative as long as the longest left.
     pool : list of str
         The sequences to cut from.
-    match_gc : bool
-        Whether the GC content is matched too: of all positions in `tried` random sequences of the pool the one nearest
-        in GC content is taken; otherwise the position is random.
+    group : str or None
+        Letters whose share is matched too, such as "CG": of all positions in `tried` random sequences of the pool the
+        one nearest in that share is taken; otherwise the position is random.
     rng : numpy.random.Generator
         Source of the choices.
     tried : int, default=50
@@ -144,23 +142,24 @@ def match_negatives(
     for i in sorted(range(len(positives)), key=lambda i: -len(positives[i])):
         size = min(len(positives[i]), int(lengths[free].max()))
         candidates = np.flatnonzero(free & (lengths >= size))
-        chosen = rng.permutation(candidates)[: tried if match_gc else 1]
-        if match_gc:
-            source, start = _nearest_gc(pool, chosen, size, gc_content(positives[i]))
-        else:
+        chosen = rng.permutation(candidates)[: 1 if group is None else tried]
+        if group is None:
             source = int(chosen[0])
             start = int(rng.integers(0, lengths[source] - size + 1))
+        else:
+            source, start = _nearest(pool, chosen, size, group, positives[i])
         free[source] = False
         sequences[i], sources[i] = pool[source][start : start + size], source
     return Matched(sequences, sources)
 
 
-def _nearest_gc(pool: Sequence[str], chosen: NDArray[Any], size: int, wanted: float) -> tuple[int, int]:
-    """Return the sequence and the start of the part whose GC content is nearest to what is wanted."""
+def _nearest(pool: Sequence[str], chosen: NDArray[Any], size: int, group: str, positive: str) -> tuple[int, int]:
+    """Return the sequence and the start of the part with the share of a group of letters nearest to that of another."""
     best = (np.inf, 0, 0)
+    wanted = sum(map(positive.upper().count, group)) / len(positive)
     for source in chosen.tolist():
-        strong = np.isin(np.frombuffer(pool[source].upper().encode("ascii"), dtype=np.uint8), list(b"GC"))
-        sums = np.concatenate([[0], np.cumsum(strong)])
+        inside = np.isin(np.frombuffer(pool[source].upper().encode("ascii"), dtype=np.uint8), list(group.encode()))
+        sums = np.concatenate([[0], np.cumsum(inside)])
         away = np.abs((sums[size:] - sums[:-size]) / size - wanted)
         start = int(away.argmin())
         best = min(best, (float(away[start]), source, start))

@@ -10,7 +10,7 @@ from latentstruct._native import motif as kernels
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import integer, real
 from latentstruct.exceptions import InputError
-from latentstruct.io.fasta import SequenceBlock
+from latentstruct.io.fasta import STRANDS, SequenceBlock
 from latentstruct.io.meme import MemeMotif
 
 __all__ = ["Hit", "MatrixScanner", "score_distribution"]
@@ -33,7 +33,7 @@ class Hit(NamedTuple):
     start, end : int
         The site has the letters start … end − 1, counted from 0 on the given strand.
     strand : int
-        +1 if the motif is read on the given strand, −1 if on the other one.
+        +1 if the motif is read on the given strand, −1 if on the other one; 0 for proteins.
     score : float
         Log-odds of the motif against the background in bits.
     p_value : float
@@ -53,15 +53,20 @@ class Hit(NamedTuple):
     q_value: float
     site: str
 
+    @property
+    def sign(self) -> str:
+        """The strand in files."""
+        return STRANDS[self.strand]
+
 
 def score_distribution(scores: NDArray[np.int64], background: Vector) -> Vector:
     """Return the probabilities of all sums of one score per position, by dynamic programming.
 
     Parameters
     ----------
-    scores : array of shape (width, 4)
+    scores : array of shape (width, letters)
         Scores from 0 of the letters at each position.
-    background : array of shape (4,)
+    background : array of shape (letters,)
         Probabilities of the letters.
 
     Returns
@@ -89,14 +94,15 @@ class MatrixScanner:
         The motif and the background.
     p_value : float, default=1e-4
         Largest p-value of a site.
-    strands : 1 or 2, default=2
-        Number of strands to scan.
+    strands : 1 or 2, optional
+        Number of strands to scan, by default those of the alphabet: 2 for DNA, 1 for proteins.
     """
 
-    def __init__(self, motif: MemeMotif, p_value: float = 1e-4, strands: int = 2) -> None:
+    def __init__(self, motif: MemeMotif, p_value: float = 1e-4, strands: int | None = None) -> None:
         real(0.0, 1.0).check(p_value, "p_value")
-        integer(1, 2).check(strands, "strands")
-        self.motif, self.strands, self.width = motif, strands, len(motif.matrix)
+        self.motif, self.alphabet, self.width = motif, motif.alphabet, len(motif.matrix)
+        self.strands = strands = self.alphabet.strands if strands is None else strands
+        integer(1, self.alphabet.strands).check(strands, "strands")
         background = np.asarray(motif.background, dtype=np.float64)
         if strands == 2:
             background = (background + background[::-1]) / 2
@@ -127,18 +133,19 @@ class MatrixScanner:
         found: list[tuple[NDArray[Any], ...]] = []
         # Windows that are in the block before too have been read.
         first = begin = max(0, block.overlap - self.width + 1)
+        size = self.alphabet.size
         n_windows = len(block.letters) - self.width + 1
         while begin < n_windows and self.least < len(self.p_values):
-            given = (block.letters, self.tables[0], reverse, self.width, self.least, begin)
+            given = (block.letters, size, self.tables[0], reverse, self.width, self.least, begin)
             begin, n = kernels.scan_hits(*given, starts, strands, scores)
             found.append((starts[:n].copy(), strands[:n].copy(), scores[:n].copy()))
-        unknown = np.flatnonzero(block.letters[first:] == kernels.UNKNOWN)
+        unknown = np.flatnonzero(block.letters[first:] == size)
         runs = np.diff(np.concatenate([[-1], unknown, [len(block.letters) - first]])) - self.width
         self.n_tested += self.strands * int(runs[runs > 0].sum())
         joined = [np.concatenate(parts) for parts in zip(*found, strict=True)] or [starts[:0], strands[:0], scores[:0]]
         np.add.at(self.counts, joined[2], 1)
         words = block.letters[joined[0][:, None] + np.arange(self.width)]
-        words = np.where(joined[1][:, None] > 0, words, 3 - words[:, ::-1]).astype(np.uint8)
+        words = np.where(joined[1][:, None] > 0, words, size - 1 - words[:, ::-1]).astype(np.uint8)
         return FoundHits(block.name, joined[0] + block.begin, joined[1], joined[2], words)
 
     def q_values(self) -> Vector:
@@ -149,16 +156,16 @@ class MatrixScanner:
 
     def hits(self, found: "Iterable[FoundHits]") -> Iterator[Hit]:
         """Yield the hits of all blocks."""
-        q_values, letters = self.q_values(), np.frombuffer(b"ACGT", dtype=np.uint8)
+        q_values, sided = self.q_values(), int(self.alphabet.strands == 2)
         for name, starts, strands, scores, words in found:
-            texts = letters[words].tobytes().decode("ascii")
+            texts = self.alphabet.text(words)
             for k, (start, strand, score) in enumerate(
                 zip(starts.tolist(), strands.tolist(), scores.tolist(), strict=True)
             ):
                 bits = self.lowest + score / self.scale
                 site = texts[k * self.width : (k + 1) * self.width]
                 values = float(self.p_values[score]), float(q_values[score])
-                yield Hit(name, start, start + self.width, strand, bits, *values, site)
+                yield Hit(name, start, start + self.width, sided * strand, bits, *values, site)
 
     def scan(self, blocks: Iterable[SequenceBlock]) -> Iterator[Hit]:
         """Yield all hits; blocks of a sequence must overlap by at least one letter less than the width."""

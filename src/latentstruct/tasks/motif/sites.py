@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import check_length, real
+from latentstruct.data.alphabets import DNA, Alphabet
 from latentstruct.exceptions import Description, InputError
-from latentstruct.io.fasta import Sequences
+from latentstruct.io.fasta import STRANDS, Sequences
 from latentstruct.io.meme import check_probabilities
 from latentstruct.tasks.motif.task import Motif
 
@@ -26,8 +27,6 @@ __all__ = [
     "weight_matrix",
 ]
 
-IUPAC = {"AC": "M", "AG": "R", "AT": "W", "CG": "S", "CT": "Y", "GT": "K"}
-
 _COMPLEMENT = str.maketrans("ACGTNacgtn", "TGCANtgcan")
 
 
@@ -41,7 +40,7 @@ class Site(NamedTuple):
     start, end : int
         The window has the letters start … end − 1, counted from 0 on the given strand.
     strand : int
-        +1 if the motif is read on the given strand, −1 if on the other one.
+        +1 if the motif is read on the given strand, −1 if on the other one; 0 for proteins.
     score : float
         w·φ'(x, +1, h); the sequence is predicted positive if it is above 0.
     site : str
@@ -54,6 +53,11 @@ class Site(NamedTuple):
     strand: int
     score: float
     site: str
+
+    @property
+    def sign(self) -> str:
+        """The strand in files."""
+        return STRANDS[self.strand]
 
 
 def reverse_complement(sequence: str) -> str:
@@ -100,71 +104,76 @@ def find_sites(model: Any, sequences: Sequence[str] | Sequences, names: Sequence
     for i, (score, start, strand) in enumerate(zip(scores.tolist(), starts.tolist(), strands.tolist(), strict=True)):
         end = start + int(task.width)
         window = sequences[i][start:end].upper()
-        sites.append(Site(names[i], start, end, strand, score, window if strand > 0 else reverse_complement(window)))
+        letters = window if strand > 0 else reverse_complement(window)
+        sites.append(Site(names[i], start, end, strand if task.alphabet_.strands == 2 else 0, score, letters))
     return sites
 
 
 def mask_sites(model: Any, sequences: Sequence[str], threshold: float = 0.0) -> list[str]:
-    """Return the sequences with N in place of all windows that score above a threshold.
+    """Return the sequences with the unknown letter in place of all windows that score above a threshold.
 
     A sequence that would have no window left is not changed.
     """
     task = _motif_task(model)
-    width = int(task.width)
+    width, alphabet = int(task.width), task.alphabet_
     masked = []
     for sequence, scores in zip(sequences, task.window_scores(task.prepare(sequences), model.coef_), strict=True):
         letters = np.frombuffer(sequence.encode("ascii"), dtype=np.uint8).copy()
         for start in np.flatnonzero((scores > threshold).any(axis=0)).tolist():
-            letters[start : start + width] = ord("N")
+            letters[start : start + width] = ord(alphabet.unknown)
         text = letters.tobytes().decode("ascii")
-        masked.append(text if max(map(len, text.split("N"))) >= width else sequence)
+        masked.append(text if alphabet.longest_known(text) >= width else sequence)
     return masked
 
 
-def site_matrix(site_sequences: Sequence[str], pseudocount: float = 1.0) -> NDArray[np.float64]:
-    """Return the letter probabilities (width, 4) of aligned sites: (counts + pseudocount/4) / (n + pseudocount).
+def site_matrix(
+    site_sequences: Sequence[str], pseudocount: float = 1.0, alphabet: Alphabet = DNA
+) -> NDArray[np.float64]:
+    """Return the letter probabilities (width, a) of aligned sites: (counts + pseudocount/a) / (n + pseudocount).
 
     Parameters
     ----------
     site_sequences : list of str
-        Sites of equal length; an N counts for no letter.
+        Sites of equal length; an unknown letter counts for none.
     pseudocount : float, default=1.0
-        Letters added to each position, a quarter of each kind.
+        Letters added to each position, as many of each of the a kinds.
+    alphabet : Alphabet
+        The letters, by default those of DNA.
     """
     if len(site_sequences) == 0:
         raise InputError("site_sequences", Description("none"), "at least one site")
     real(0.0).check(pseudocount, "pseudocount")
-    width = len(site_sequences[0])
-    counts = np.zeros((width, 5))
+    width, size = len(site_sequences[0]), alphabet.size
+    counts, given = np.zeros((width, size + 1)), alphabet.letters + alphabet.unknown
     for i, site in enumerate(site_sequences):
         if len(site) != width or width == 0:
             raise InputError(f"site_sequences[{i}]", site, f"as long as the first site ({width} letters), not empty")
-        letters = ["ACGTN".find(letter) for letter in site.upper()]
+        letters = [given.find(letter) for letter in site.upper()]
         if -1 in letters:
-            raise InputError(
-                f"site_sequences[{i}]", site, "a string of the letters ACGTN", "Replace other letters by N."
-            )
+            hint = f"Replace other letters by {alphabet.unknown}."
+            raise InputError(f"site_sequences[{i}]", site, f"a string of the letters {given}", hint)
         counts[np.arange(width), letters] += 1
-    smoothed = counts[:, :4] + pseudocount / 4
+    smoothed = counts[:, :size] + pseudocount / size
     return smoothed / smoothed.sum(axis=1, keepdims=True)
 
 
 def consensus(matrix: Any) -> str:
-    """Return the consensus of letter probabilities (width, 4) in IUPAC letters.
+    """Return the consensus of letter probabilities (width, 4) or (width, 20) in IUPAC letters.
 
-    A letter stands alone if its probability is above a half and more than twice the next one's; two letters stand
-    together if they have more than three quarters between them; everything else is N (Cavener 1987).
+    A letter stands alone if its probability is above a half and more than twice the next one's. Two letters that have
+    more than three quarters between them are one if there is a letter for both, such as R of DNA or B of proteins.
+    Everything else is N or X (Cavener 1987).
     """
     letters = []
-    for row in check_probabilities(matrix, "matrix"):
+    rows, alphabet = check_probabilities(matrix, "matrix")
+    for row in rows:
         order = np.argsort(-row, kind="stable")
         first, second = row[order[0]], row[order[1]]
         if first > 0.5 and first > 2 * second:
-            letters.append("ACGT"[order[0]])
-        elif first + second > 0.75:
-            letters.append(IUPAC["".join(sorted("ACGT"[k] for k in order[:2]))])
+            letters.append(alphabet.letters[order[0]])
         else:
-            letters.append("N")
+            pair = "".join(sorted(alphabet.letters[k] for k in order[:2]))
+            letters.append(alphabet.pairs.get(pair, alphabet.unknown) if first + second > 0.75 else alphabet.unknown)
     return "".join(letters)
 
 
@@ -177,9 +186,8 @@ def strongest_words(model: Any, top: int = 10) -> list[tuple[str, float]]:
 
 
 def weight_matrix(model: Any) -> NDArray[np.float64]:
-    """Return the position-specific weights (width, 4) of A, C, G and T of a trained motif."""
-    task = _motif_task(model)
-    return model.coef_[: 4 * task.width].reshape(task.width, 4).copy()
+    """Return the position-specific weights of a trained motif, shape (width, letters of the alphabet)."""
+    return _motif_task(model).matrix(model.coef_).copy()
 
 
 def common_shift(starts: NDArray[np.int64], true_starts: NDArray[np.int64], widest: int) -> int:

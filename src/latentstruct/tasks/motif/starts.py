@@ -1,7 +1,7 @@
 """Initial motifs: words that are enriched in positive sequences, refined to matrices.
 
-1. For words of six to eight letters, the number of positive sequences with the word is compared with the
-   number expected from its frequency in the negative sequences.
+1. For words of six to eight letters, three or four of proteins, the number of positive sequences with the word is
+   compared with the number expected from its frequency in the negative sequences.
 2. Each of the best words that are no shifts or neighbors of better ones becomes a matrix of the motif's width, which
    expectation maximization refines: at most one site in each positive sequence against a Markov background, all phases
    of the window tried in each iteration.
@@ -20,7 +20,6 @@ from latentstruct.tasks.motif.layout import Layout
 if TYPE_CHECKING:
     from latentstruct.tasks.motif.task import Motif, MotifBatch
 
-WORD_LENGTHS = (6, 7, 8)
 WORDS_CONSIDERED, MOST_SEEDS = 400, 8
 ITERATIONS = 15
 MOST_WINDOWS = 300_000
@@ -49,7 +48,7 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[InitialMotif]:
     if len(negative) == 0:
         negative = positive
     grower = MotifGrower(task, layout, positive, negative)
-    grown = list(map(grower.grow, enriched_words(layout, positive, negative, task.width, task.strands)))
+    grown = list(map(grower.grow, enriched_words(task, layout, positive, negative)))
     kept: list[InitialMotif] = []
     for k in np.argsort([-grower.surprise(batch, one) for one in grown], kind="stable"):
         _, starts, strands = task.best_windows(batch, grown[k].weights, positive)
@@ -60,21 +59,20 @@ def refined_motifs(task: "Motif", batch: "MotifBatch") -> list[InitialMotif]:
     return kept
 
 
-def enriched_words(
-    layout: Layout, positive: Indices, negative: Indices, width: int, strands: int
-) -> list[NDArray[np.int64]]:
+def enriched_words(task: "Motif", layout: Layout, positive: Indices, negative: Indices) -> list[NDArray[np.int64]]:
     """Return the letters of the most enriched words that are not alike."""
     ranked: list[tuple[float, int, int]] = []
-    for length in sorted({*np.minimum(WORD_LENGTHS, width).tolist()}):
-        scores = word_enrichment(layout, positive, negative, length, strands)
+    n_letters = task.alphabet_.size
+    for length in sorted({*np.minimum(task.alphabet_.word_lengths, task.width).tolist()}):
+        scores = word_enrichment(layout, positive, negative, length, task.strands)
         best = np.argsort(-scores, kind="stable")[:WORDS_CONSIDERED]
         best = best[scores[best] > -np.inf]
         ranked += zip(scores[best].tolist(), best.tolist(), [length] * len(best), strict=True)
     ranked.sort(reverse=True)
     seeds: list[NDArray[np.int64]] = []
     for _, code, length in ranked:
-        word = letters_of(np.array([code]), length)[0]
-        mirrors = [word, 3 - word[::-1]] if strands == 2 else [word]
+        word = letters_of(np.array([code]), length, n_letters)[0]
+        mirrors = [word, n_letters - 1 - word[::-1]] if task.strands == 2 else [word]
         if not any(_alike(one, seed) for one in mirrors for seed in seeds):
             seeds.append(word)
         if len(seeds) == MOST_SEEDS:
@@ -82,37 +80,41 @@ def enriched_words(
     return seeds
 
 
-def letters_of(codes: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+def letters_of(codes: NDArray[np.int64], length: int, n_letters: int) -> NDArray[np.int64]:
     """Return the letters (n, length) of words by their numbers."""
-    return (codes[:, None] >> (2 * np.arange(length - 1, -1, -1))) & 3
+    return codes[:, None] // n_letters ** np.arange(length - 1, -1, -1) % n_letters
 
 
 def _alike(word: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
-    """Whether two words agree but for one letter where they overlap, in a shift that leaves most of them to overlap."""
-    least = max(1, min(len(word), len(other)) - 2)
+    """Whether two words agree where they overlap, in a shift that leaves most of them to overlap.
+
+    One of four and more letters may differ.
+    """
+    shorter = min(len(word), len(other))
+    least = shorter - shorter // 3
     for shift in range(least - len(word), len(other) - least + 1):
         low, high = max(0, shift), min(len(other), shift + len(word))
-        if np.count_nonzero(other[low:high] != word[low - shift : high - shift]) <= 1:
+        if np.count_nonzero(other[low:high] != word[low - shift : high - shift]) <= min(1, (high - low) // 4):
             return True
     return False
 
 
 def word_enrichment(layout: Layout, positive: Indices, negative: Indices, length: int, strands: int) -> Vector:
-    """Return how surprising each word's presence in positive sequences is, shape (4^length,).
+    """Return how surprising each word's presence in positive sequences is, shape (a^length,), with a letters.
 
     With q the share of positive sequences that have the word and p the share expected from its frequency in negative
-    windows, the score is n KL(q ‖ p), a bound of −ln P(q or more), minus length·ln 4 for the number of words tried;
-    −inf if q ≤ p. The frequency is shrunk to that of a Markov chain, which counts as much as 2·4^length windows.
+    windows, the score is n KL(q ‖ p), a bound of −ln P(q or more), minus length·ln a for the number of words tried;
+    −inf if q ≤ p. The frequency is shrunk to that of a Markov chain, which counts as much as 2·a^length windows.
     """
-    both = strands == 2
-    n_words = 4**length
+    both, n_letters = strands == 2, int(layout.sizes[-1])
+    n_words = n_letters**length
     present, frequency = np.zeros(n_words, dtype=np.int64), np.zeros(n_words, dtype=np.int64)
-    kernels.word_counts(layout.bases, layout.offsets, positive, length, both, True, present)
-    kernels.word_counts(layout.bases, layout.offsets, negative, length, both, False, frequency)
-    words = letters_of(np.arange(n_words), length)
+    kernels.word_counts(layout.bases, layout.offsets, positive, n_letters, length, both, True, present)
+    kernels.word_counts(layout.bases, layout.offsets, negative, n_letters, length, both, False, frequency)
+    words = letters_of(np.arange(n_words), length, n_letters)
     expected = _chain_probability(layout, negative, words)
     if both:
-        mirror = (3 - words[:, ::-1]) @ (4 ** np.arange(length - 1, -1, -1))
+        mirror = (n_letters - 1 - words[:, ::-1]) @ (n_letters ** np.arange(length - 1, -1, -1))
         expected = np.where(mirror == np.arange(n_words), expected, expected + expected[mirror])
     prior = 2.0 * n_words
     rate = (frequency + prior * expected) / (frequency.sum() + prior)
@@ -122,14 +124,15 @@ def word_enrichment(layout: Layout, positive: Indices, negative: Indices, length
     q = present / len(positive)
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.where(q > 0, q * np.log(q / p), 0.0) + np.where(q < 1, (1 - q) * np.log((1 - q) / (1 - p)), 0.0)
-    return np.where(q > p, len(positive) * kept - length * np.log(4.0), -np.inf)
+    return np.where(q > p, len(positive) * kept - length * np.log(n_letters), -np.inf)
 
 
 def _chain_probability(layout: Layout, rows: Indices, words: NDArray[np.int64]) -> Vector:
     """Return the probabilities of words under a first-order Markov chain of the rows' letters, shape (n,)."""
-    pairs = np.zeros(16, dtype=np.int64)
-    kernels.word_counts(layout.bases, layout.offsets, rows, 2, False, False, pairs)
-    joint = (pairs.reshape(4, 4) + 1.0) / (pairs.sum() + 16.0)
+    n_letters = int(layout.sizes[-1])
+    pairs = np.zeros(n_letters**2, dtype=np.int64)
+    kernels.word_counts(layout.bases, layout.offsets, rows, n_letters, 2, False, False, pairs)
+    joint = (pairs.reshape(n_letters, n_letters) + 1.0) / (pairs.sum() + len(pairs))
     first = joint.sum(axis=1)
     steps = joint / first[:, None]
     probability = first[words[:, 0]]
@@ -158,29 +161,30 @@ class MotifGrower:
         self.judged = np.concatenate([self.sites, some])
         counts = np.zeros(task.n_states_, dtype=np.int64)
         # Of both classes: a background of the negative sequences alone would fit these better than others.
-        scanned = layout.bases, layout.offsets, np.concatenate([positive, negative])
-        kernels.word_counts(*scanned, task.background_order + 1, False, False, counts)
+        n_letters = task.alphabet_.size
+        scanned = layout.bases, layout.offsets, np.concatenate([positive, negative]), n_letters
+        kernels.word_counts(*scanned, task.order_ + 1, False, False, counts)
         # An unseen context must not make a letter impossible; one pseudo-count does not hide a seen one.
-        smoothed = counts.reshape(-1, 4) + 1.0
+        smoothed = counts.reshape(-1, n_letters) + 1.0
         # ln P(letter | the o letters before) of all (o+1)-mers.
         self.background = np.log(smoothed / smoothed.sum(axis=1, keepdims=True)).ravel()
-        letters = np.zeros(4, dtype=np.int64)
+        letters = np.zeros(n_letters, dtype=np.int64)
         kernels.word_counts(*scanned, 1, False, False, letters)
         if task.strands == 2:
             letters = letters + letters[::-1]
-        self.letters = (letters + 1.0) / (letters.sum() + 4.0)
+        self.letters = (letters + 1.0) / (letters.sum() + n_letters)
 
     def weights(self, matrix: NDArray[np.float64]) -> Vector:
         """Return the weights (d,) of a matrix of letter probabilities against the background."""
         return np.concatenate([np.log(matrix).ravel(), self.background])
 
     def matrix(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return letter probabilities from counts (…, 4), shrunk towards the letters of the background."""
+        """Return letter probabilities from counts (…, letters), shrunk towards the letters of the background."""
         smoothed = counts + self.pseudo_counts(counts)
         return smoothed / smoothed.sum(axis=1, keepdims=True)
 
     def pseudo_counts(self, counts: NDArray[np.float64]) -> Vector:
-        """Return the letters that are added to each position, shape (4,)."""
+        """Return the letters that are added to each position, shape (letters,)."""
         return 0.5 * self.letters * np.sqrt(counts.sum(axis=1).max())
 
     def phase(self, counts: NDArray[np.float64], margin: int) -> int:
@@ -201,7 +205,7 @@ class MotifGrower:
         margin, before, log_odds = max(1, width // 2), -np.inf, 0.0
         carriers = np.empty(n)
         for _ in range(ITERATIONS):
-            counts = np.zeros((width + 2 * margin, 4))
+            counts = np.zeros((width + 2 * margin, len(self.letters)))
             given = self.layout, self.task.tables(self.weights(matrix)), width, self.sites, log_odds, margin
             # Σ_k ln(1 − γ + γ · mean_h exp(score)), γ being the share of sequences with a site.
             likelihood = kernels.flank_counts(*given, counts, carriers) - n * np.logaddexp(0.0, log_odds)
@@ -252,7 +256,7 @@ class MotifGrower:
         weight = share / (1.0 + np.exp(-ratios - motif.log_odds))
         places = (layout.offsets[self.sites] + starts)[:, None] + np.arange(task.width)
         letters = layout.bases[places].astype(np.int64)
-        letters = np.where(strands[:, None] > 0, letters, 3 - letters[:, ::-1])
+        letters = np.where(strands[:, None] > 0, letters, len(self.letters) - 1 - letters[:, ::-1])
         smoothed = motif.counts + self.pseudo_counts(motif.counts)
         with_own = smoothed[np.arange(task.width), letters]
         without = np.maximum(with_own - weight[:, None], 0.1 * with_own)

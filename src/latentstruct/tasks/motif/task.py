@@ -1,5 +1,6 @@
-"""Motifs: a DNA sequence is positive if it contains a motif, whose position is latent."""
+"""Motifs: a sequence is positive if it contains a motif, whose position is latent."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -15,7 +16,8 @@ from latentstruct.core.memory import require
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.core.validation import check_length, check_parameters, integer
+from latentstruct.core.validation import check_length, check_parameters, integer, options
+from latentstruct.data.alphabets import ALPHABETS, DNA, Alphabet
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
 from latentstruct.tasks.base import BaseTask, check_examples, require_labels, require_one_latent_each
@@ -27,18 +29,13 @@ from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 Window = tuple[int, int] | None
 """Start and strand of a window; None for a negative sequence."""
-LETTERS = "ACGTN"
-MOST_WIDTH, MOST_ORDER = 1000, 5
+MOST_WIDTH = 1000
 MOST_KMERS, MOST_GAPS, MOST_WORDS = 8, 8, 2**22
 """Letters and gaps of words, and their number."""
 BYTES_OF_LETTER, BYTES_OF_LAYOUT = 40, 3
 """Bytes per letter of the scanned sequence for scores, and per letter of all sequences for indices."""
 TABLES_COST = 5e4
 """Nanoseconds that the tables of scores take."""
-
-_NUMBERS = np.full(256, 255, dtype=np.uint8)
-for _number, _letter in enumerate(LETTERS):
-    _NUMBERS[[ord(_letter), ord(_letter.lower())]] = _number
 
 
 @dataclass
@@ -99,23 +96,26 @@ class Motif(BaseTask[MotifBatch]):
     ----------
     width : int
         l, the number of letters of the motif.
-    background_order : int from 0 to 5, default=3
-        o, the order of the Markov background.
+    background_order : int from 0 to 5, or None, default=None
+        o, the order of the Markov background, at most 2 for proteins. None is 3 for DNA and 0 for proteins.
     strands : 1 or 2, default=1
-        2 if the motif may be on the other strand: the position-specific part then also reads the reverse complement
-        of the window, while the background always reads the given strand.
+        2 if the motif may be on the other strand of DNA: the position-specific part then also reads the reverse
+        complement of the window, while the background always reads the given strand.
     kmers : int from 0 to 8, default=0
         Number of letters of the words that are features beside the motif; 0 for none.
     gaps : int from 0 to 8, default=0
         Most letters that a word skips. Each way to place them is a pattern of its own.
+    alphabet : "dna" or "protein", default="dna"
+        The letters of the sequences.
 
     Notes
     -----
-    X is a collection of strings over A, C, G, T and N in upper or lower case; windows with an N are no candidates, and
-    an (o+1)-mer with an N is no feature. Y has the labels +1 and −1, 1 and 0, or True and False; predictions use the
-    same labels. A latent is a pair (start, strand) with the first letter of the window counted from 0 on the given
-    strand and strand +1 or −1, and None for a negative sequence. Weight 4j + a belongs to letter a (A, C, G, T) at
-    position j; the 4^(o+1) background weights follow, and then those of the words.
+    X is a collection of strings over A, C, G, T and N, or the letters of the 20 amino acids and X, in upper or lower
+    case. Windows with the unknown letter N or X are no candidates, and an (o+1)-mer with it is no feature. Y has the
+    labels +1 and −1, 1 and 0, or True and False; predictions use the same labels. A latent is a pair (start, strand)
+    with the first letter of the window counted from 0 on the given strand and strand +1 or −1, and None for a negative
+    sequence. With a letters in alphabetical order, weight aj + b belongs to letter b at position j; the a^(o+1)
+    background weights follow, and then those of the words.
 
     Examples
     --------
@@ -138,19 +138,29 @@ class Motif(BaseTask[MotifBatch]):
     )
     constraints: ClassVar = {
         "width": integer(1, MOST_WIDTH),
-        "background_order": integer(0, MOST_ORDER),
+        "background_order": integer(0, DNA.most_order) | None,
         "strands": integer(1, 2),
         "kmers": integer(0, MOST_KMERS),
         "gaps": integer(0, MOST_GAPS),
+        "alphabet": options(*ALPHABETS),
     }
     latent = True
 
-    def __init__(self, width: int, background_order: int = 3, strands: int = 1, kmers: int = 0, gaps: int = 0) -> None:
+    def __init__(
+        self,
+        width: int,
+        background_order: int | None = None,
+        strands: int = 1,
+        kmers: int = 0,
+        gaps: int = 0,
+        alphabet: str = DNA.name,
+    ) -> None:
         self.width = width
         self.background_order = background_order
         self.strands = strands
         self.kmers = kmers
         self.gaps = gaps
+        self.alphabet = alphabet
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Check the parameters, and that there are sequences of both kinds in some of the blocks."""
@@ -180,13 +190,22 @@ class Motif(BaseTask[MotifBatch]):
 
     def _set(self) -> None:
         check_parameters(self)
-        self.n_states_ = 4 ** (self.background_order + 1)
-        self.words_ = GappedWords(self.kmers, self.gaps, self.strands, LETTERS[:-1])
+        self.alphabet_ = alphabet = ALPHABETS[self.alphabet]
+        self.order_ = alphabet.order if self.background_order is None else self.background_order
+        for name, value, most in (
+            ("background_order", self.order_, alphabet.most_order),
+            ("strands", self.strands, alphabet.strands),
+        ):
+            if value > most:
+                raise InputError(name, value, f"at most {most} with `alphabet` {alphabet.name}")
+        self.n_states_ = alphabet.size ** (self.order_ + 1)
+        self.words_ = GappedWords(self.kmers, self.gaps, self.strands, alphabet.letters)
         if self.words_.n_features > MOST_WORDS:
             raise InputError(
                 "gaps", self.gaps, f"such that there are at most {MOST_WORDS} words", "Or use smaller `kmers`."
             )
-        self.first_word_ = 4 * self.width + self.n_states_
+        self.first_background_ = alphabet.size * self.width
+        self.first_word_ = self.first_background_ + self.n_states_
         self.n_features = self.first_word_ + self.words_.n_features
 
     def state(self) -> dict[str, Any]:
@@ -213,7 +232,7 @@ class Motif(BaseTask[MotifBatch]):
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X", X, "a list of strings")
-        return self._batch(*numbered_letters(list(X)), None if Y is None else _positive(Y))
+        return self._batch(*numbered_letters(list(X), self.alphabet_), None if Y is None else _positive(Y))
 
     def _batch(self, bases: NDArray[np.uint8], offsets: Indices, positive: NDArray[np.bool_] | None) -> MotifBatch:
         layout = self._layout(bases, offsets)
@@ -228,16 +247,16 @@ class Motif(BaseTask[MotifBatch]):
             f"{len(bases)} letters, {longest} of them in one sequence",
             "Split long sequences.",
         )
-        quads, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
-        kernels.number_letters(bases, offsets, self.background_order, quads, contexts)
-        layout = Layout(bases, quads, contexts, offsets, *_runs(bases, offsets, self.width))
+        codes, contexts = np.empty(len(bases), dtype=np.uint8), np.empty(len(bases), dtype=np.uint16)
+        kernels.number_letters(bases, offsets, self.alphabet_.size, self.order_, codes, contexts)
+        layout = Layout(bases, codes, contexts, offsets, *_runs(bases, offsets, self.width, self.alphabet_.size))
         empty = np.flatnonzero(np.diff(layout.windows) == 0)
         if len(empty):
             i = int(empty[0])
             raise InputError(
                 f"X[{i}]",
                 Description(f"{offsets[i + 1] - offsets[i]} letters"),
-                f"a sequence with at least {self.width} letters in a row without N",
+                f"a sequence with at least {self.width} letters in a row without {self.alphabet_.unknown}",
                 "Remove the sequence, or use a smaller `width`.",
             )
         return layout
@@ -250,7 +269,7 @@ class Motif(BaseTask[MotifBatch]):
     def unpack(self, arrays: Arrays) -> MotifBatch:
         """Return the batch of stored arrays, which are checked."""
         found = PackedArrays(arrays)
-        letters = found.numbers("letters", 0, len(LETTERS), dtype=np.uint8)
+        letters = found.numbers("letters", 0, self.alphabet_.size + 1, dtype=np.uint8)
         offsets = found.pointers("offsets", len(letters))
         positive = found.flags("positive", len(offsets) - 1) if "positive" in found else None
         return self._batch(letters, offsets, positive)
@@ -261,10 +280,14 @@ class Motif(BaseTask[MotifBatch]):
 
     def tables(self, w: Vector) -> Tables:
         """Return the weights in the form that windows are scanned with."""
-        matrix = np.ascontiguousarray(w[: 4 * self.width]).reshape(self.width, 4)
-        mirrored = matrix[::-1, ::-1].copy() if self.strands == 2 else np.zeros((0, 4))
-        background = w[4 * self.width : self.first_word_]
+        matrix = self.matrix(w)
+        mirrored = matrix[::-1, ::-1].copy() if self.strands == 2 else matrix[:0]
+        background = w[self.first_background_ : self.first_word_]
         return Tables(kernels.fold_matrix(matrix), kernels.fold_matrix(mirrored), np.append(background, 0.0))
+
+    def matrix(self, w: Vector) -> NDArray[np.float64]:
+        """Return the position-specific weights, shape (width, letters)."""
+        return np.ascontiguousarray(w[: self.first_background_]).reshape(self.width, -1)
 
     def word_scores(self, batch: MotifBatch, w: Vector, rows: Indices | None = None) -> Vector:
         """Return the part of the scores that is due to words, shape (n,)."""
@@ -338,7 +361,8 @@ class Motif(BaseTask[MotifBatch]):
             query.chunks.run(search, n)
             slopes = self._with_words(self._window_slopes(batch, starts, strands, positive), rows, positive)
         else:
-            most = int(np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows]).sum()) + 4 * self.width * n
+            states = np.minimum(self.n_states_, np.diff(batch.layout.offsets)[rows])
+            most = int(states.sum()) + self.first_background_ * n
             pointers, column, value = np.empty(n + 1, dtype=np.int64), np.empty(most, dtype=np.int32), np.empty(most)
             end = kernels.soft_atoms(*scan, rows, bonus, temperature, order, *labels, pointers, column, value)
             atoms = Atoms(np.full(end, -1, dtype=np.int32), column[:end].copy(), value[:end].copy())
@@ -353,7 +377,12 @@ class Motif(BaseTask[MotifBatch]):
     def cost(self, batch: MotifBatch, mode: Mode, temperature: Temperature) -> Cost:
         """Return the approximate cost per sequence; maxima over windows are split by `Query.chunks`."""
         hard = temperature.latent == 0
-        scans = (1.0 if hard else 4.0) * self.strands * (2.0 + self.width / 4.0) * np.diff(batch.layout.windows)
+        scans = (
+            (1.0 if hard else 4.0)
+            * self.strands
+            * (2.0 + self.width * math.log(self.alphabet_.size, 256))
+            * np.diff(batch.layout.windows)
+        )
         work = np.where(batch.truth(), scans, 10.0) if mode == "clamped" else scans
         return Cost(work, TABLES_COST, hard)
 
@@ -373,7 +402,7 @@ class Motif(BaseTask[MotifBatch]):
     def window_scores(self, batch: MotifBatch, w: Vector) -> list[NDArray[np.float64]]:
         """Return the scores of all windows, for each sequence of shape (strands, length − width + 1).
 
-        Windows that hold an N have the score −inf.
+        Windows with an unknown letter have the score −inf.
         """
         tables, layout, words, found = self.tables(w), batch.layout, self.word_scores(batch, w), []
         for i, length in enumerate(np.diff(layout.offsets)):
@@ -456,7 +485,9 @@ class Motif(BaseTask[MotifBatch]):
         if not ((layout.first[runs] <= flat) & (flat < layout.stop[runs])).any():
             length = layout.offsets[i + 1] - layout.offsets[i]
             raise InputError(
-                f"latents[{i}]", latent, f"a window without N that starts at a position from 0 to {length - self.width}"
+                f"latents[{i}]",
+                latent,
+                f"a window without {self.alphabet_.unknown} that starts at a position from 0 to {length - self.width}",
             )
         return flat, strand
 
@@ -511,15 +542,16 @@ def _positive(Y: Any, name: str = "Y") -> NDArray[np.bool_]:
     return positive
 
 
-def numbered_letters(X: list[Any], name: str = "X") -> tuple[NDArray[np.uint8], Indices]:
+def numbered_letters(X: list[Any], alphabet: Alphabet, name: str = "X") -> tuple[NDArray[np.uint8], Indices]:
     """Return the letters of all sequences as numbers, and the offsets of the sequences."""
+    expected = f"a string of the letters {alphabet.letters}{alphabet.unknown}"
     for i, x in enumerate(X):
         if not isinstance(x, str):
-            raise InputError(f"{name}[{i}]", x, f"a string of the letters {LETTERS}")
+            raise InputError(f"{name}[{i}]", x, expected)
     offsets = offsets_from_lengths(map(len, X))
     # One byte per character, whatever it is, so that positions in the text are positions in the array.
     text = "".join(X).encode("latin-1", errors="replace")
-    bases = _NUMBERS[np.frombuffer(text, dtype=np.uint8)]
+    bases = alphabet.numbers[np.frombuffer(text, dtype=np.uint8)]
     if len(bases) and bases.max() == 255:
         at = int(np.argmax(bases == 255))
         i = int(np.searchsorted(offsets, at, side="right")) - 1
@@ -527,16 +559,16 @@ def numbered_letters(X: list[Any], name: str = "X") -> tuple[NDArray[np.uint8], 
         raise InputError(
             f"{name}[{i}]",
             Description(f"{repr_short(X[i][place])} at position {place}"),
-            f"a string of the letters {LETTERS}",
-            "Replace other letters by N.",
+            expected,
+            f"Replace other letters by {alphabet.unknown}.",
         )
     return bases, offsets
 
 
-def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indices, ...]:
-    """Return the runs of windows without N, as `Layout` has them from `runs` to `most`."""
-    unknown = np.flatnonzero(bases == kernels.UNKNOWN)
-    # A run begins at the start of a sequence or after an N, and ends at the next of either.
+def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int, n_letters: int) -> tuple[Indices, ...]:
+    """Return the runs of windows without unknown letters, as `Layout` has them from `runs` to `sizes`."""
+    unknown = np.flatnonzero(bases == n_letters)
+    # A run begins at the start of a sequence or after an unknown letter, and ends at the next of either.
     begins = np.concatenate([offsets[:-1], unknown + 1])
     owners = np.searchsorted(offsets, np.concatenate([offsets[:-1], unknown]), side="right") - 1
     owners[: len(offsets) - 1] = np.arange(len(offsets) - 1)
@@ -549,5 +581,5 @@ def _runs(bases: NDArray[np.uint8], offsets: Indices, width: int) -> tuple[Indic
     n = len(offsets) - 1
     runs = offsets_from_lengths(np.bincount(owners, minlength=n))
     windows = offsets_from_lengths(np.bincount(owners, weights=stops - begins, minlength=n).astype(np.int64))
-    most = np.array([(stops - begins).max(initial=0), np.diff(windows).max()])
-    return runs, begins, stops, windows, most
+    sizes = np.array([(stops - begins).max(initial=0), np.diff(windows).max(), n_letters])
+    return runs, begins, stops, windows, sizes

@@ -32,8 +32,8 @@ def plot_sites(
 ) -> "Axes":
     """Draw sequences as lines with their sites on them.
 
-    A site on the given strand lies above the line, one on the other strand below it. Sites of sequences predicted
-    negative are pale.
+    A site on the given strand or of a protein lies above the line, one on the other strand below it. Sites of
+    sequences predicted negative are pale.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def plot_sites(
     ax = new_axes(0.9 + 0.2 * len(sites)) if ax is None else ax
     for row, (site, length) in enumerate(zip(sites, lengths, strict=True)):
         ax.plot([0, length], [row, row], color=SINGLE, linewidth=0.8, zorder=1)
-        bottom = row - 0.36 if site.strand > 0 else row
+        bottom = row - 0.36 if site.strand >= 0 else row
         for low, high in (known or {}).get(site.sequence, ()):
             frame = Rectangle((low, row - 0.42), high - low, 0.84, fill=False, edgecolor=FOR, linewidth=1.2)
             ax.add_patch(frame)
@@ -83,7 +83,7 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     starts : array of n int
         The first letter of each site, from 0.
     strands : array of n int
-        +1 for the given strand, −1 for the other one.
+        +1 for the given strand, −1 for the other one, 0 if there is only one.
     """
     places, sides = array_of(starts, "starts"), array_of(strands, "strands")
     if places.ndim != 1 or not len(places) or sides.shape != places.shape or places.dtype.kind not in "iu":
@@ -92,7 +92,7 @@ def plot_starts(starts: Any, strands: Any, ax: "Axes | None" = None) -> "Axes":
     ax = new_axes() if ax is None else ax
     n_bins = int(min(MOST_BINS, np.ptp(places) + 1))
     edges = np.linspace(places.min() - 0.5, places.max() + 0.5, n_bins + 1).tolist()
-    parts = [(places[sides > 0], "given strand", AGAINST), (places[sides <= 0], "other strand", FOR)]
+    parts = [(places[sides >= 0], "given strand", AGAINST), (places[sides < 0], "other strand", FOR)]
     parts = [part for part in parts if len(part[0])]
     values, names, colors = zip(*parts, strict=True)
     ax.hist(values, edges, stacked=True, color=colors, label=names)

@@ -24,7 +24,8 @@ Strip = tuple[str, list[tuple[str, Mark]]]
 
 def width_fact(task: Motif) -> tuple[str, str]:
     """Return the width and strands of a motif."""
-    return "width", f"{task.width} letters, on {'either strand' if task.strands == 2 else 'the given strand'}"
+    strands = {2: ", on either strand", 1: ", on the given strand" if task.alphabet_.strands == 2 else ""}
+    return "width", f"{task.width} letters{strands[task.strands]}"
 
 
 def logo_blocks(task: Motif, motif: MemeMotif, whose: str, significance: str | None = None) -> list[Block]:
@@ -51,13 +52,13 @@ def weights_block(estimator: Any) -> Block:
     """Return the weights of the letters."""
     weights = weight_matrix(estimator)
     weights = weights - weights.mean(axis=1, keepdims=True)
-    width = len(weights)
-    best = "".join("ACGT"[k] for k in weights.argmax(axis=1))
+    width, letters = len(weights), estimator.task_.alphabet_.letters
+    best = "".join(letters[k] for k in weights.argmax(axis=1))
     return Drawing(
-        lambda ax: plot_matrix(weights.T, "ACGT", range(1, width + 1), ax),
-        f"Heat map of the weights of four letters at {width} positions; the largest are those of {best}.",
+        lambda ax: plot_matrix(weights.T, letters, range(1, width + 1), ax),
+        f"Heat map of the weights of {len(letters)} letters at {width} positions; the largest are those of {best}.",
         "Weights of the letters at each position, relative to their mean: red is for the motif, blue against it.",
-        height=2.2,
+        height=1.4 + 0.2 * len(letters),
     )
 
 
@@ -83,13 +84,11 @@ def score_remark(site: Site, positive: bool) -> str:
 def site_letters(task: Motif, motif: str, sequence: str, site: Site, marks: list[Mark]) -> Letters:
     """Return the letters around a site, on both strands if the motif may be on either, aligned with the motif."""
     begin, end = max(0, site.start - AROUND), min(len(sequence), site.end + AROUND)
-    strand = "given" if site.strand > 0 else "other"
-    caption = (
-        f"The site is letters {site.start + 1} to {site.end} of {len(sequence)} on the {strand} strand, score "
-        f"{site.score:+.3g}."
-    )
+    strand = {1: " on the given strand", -1: " on the other strand", 0: ""}[site.strand]
+    caption = f"The site is letters {site.start + 1} to {site.end} of {len(sequence)}{strand}, score {site.score:+.3g}."
     plain: list[Mark] = [""] * len(sequence)
-    given: Strip = ("5′", letter_runs(sequence, marks if site.strand > 0 else plain, begin, end))
+    first = "5′" if site.strand else "N"
+    given: Strip = (first, letter_runs(sequence, marks if site.strand >= 0 else plain, begin, end))
     below = " " * (site.start - begin + (begin > 0))
     if task.strands == 1:
         return Letters([given, ("motif", [(below + motif, "")])], caption)
@@ -132,8 +131,9 @@ def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Exampl
     blocks, motif = [weights_block(estimator)], ""
     if chosen:
         whose = "the given positive sequences"
-        matrix = site_matrix([site.site for site in chosen])
-        counts = [1 + sum(sequence.upper().count(letter) for sequence in sequences) for letter in "ACGT"]
+        alphabet = task.alphabet_
+        matrix = site_matrix([site.site for site in chosen], alphabet=alphabet)
+        counts = [1 + sum(sequence.upper().count(letter) for sequence in sequences) for letter in alphabet.letters]
         motif = consensus(matrix)
         logo = logo_blocks(task, MemeMotif("motif", matrix, np.array(counts) / sum(counts), len(chosen)), whose)
         blocks = [*logo, *blocks, starts_block(chosen, whose)]

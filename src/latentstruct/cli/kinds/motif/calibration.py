@@ -36,8 +36,9 @@ class Calibration:
     def of(cls, estimator: Any, negatives: Sequence[str], longest: int, seed: int) -> "Calibration | None":
         """Return the calibration of a model; None if there are not two different scores."""
         chosen = np.random.default_rng(seed).permutation(len(negatives))[:MOST_SHUFFLED]
-        shuffled = shuffle_sequences([negatives[i] for i in chosen], 2, seed)
-        kept = [x for x in shuffled if max(map(len, x.split("N"))) >= estimator.task_.width]
+        alphabet = estimator.task_.alphabet_
+        shuffled = shuffle_sequences([negatives[i] for i in chosen], alphabet.shuffled, seed, alphabet)
+        kept = [x for x in shuffled if alphabet.longest_known(x) >= estimator.task_.width]
         scores = estimator.decision_function(kept) if kept else np.zeros(1)
         if len(set(scores.tolist())) < 2:
             return None

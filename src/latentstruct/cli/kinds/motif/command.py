@@ -36,18 +36,17 @@ if TYPE_CHECKING:
 
 FILES = ("motif.meme", "logo.png", "sites.bed")
 AUTO, AUTO_WIDTHS, MOST_MOTIFS = "auto", (6, 18), 10
-USUAL_SHUFFLE = 2
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotifOptions(MotifFileOptions, TrainOptions):
-    """Find a motif that separates positive DNA sequences from negative ones, its sites and its significance.
+    """Find a motif that separates positive sequences from negative ones, its sites and its significance.
 
     Plain or gzip-compressed FASTA: either DATA with headers such as >name label=1 and >name label=-1, or --positive,
     alone or with --negative or --background or both. --background may be used with DATA too. Without negative
     sequences, shuffled copies of the positive ones are used, which have the same dinucleotides. RNA is read as DNA, and
-    letters such as R are read as N.
+    letters such as R are read as N; --alphabet protein is for proteins.
 
     A third of the sequences, at most 1000 of each class, is held out. The motif is first found in the others and tested
     on those held out; the p-value includes the choice of a threshold, and the E-value is the p-value times the number
@@ -79,8 +78,12 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     motifs: str = option(
         "1", f"Number of motifs to find; auto for as many as are significant, up to {MOST_MOTIFS}.", metavar="N|auto"
     )
-    order: int = option(3, "Order of the Markov background.", min=0, max=5, sets="background_order")
-    strands: int = option(2, "1 to read the given strand only, as for RNA.", min=1, max=2)
+    order: int | None = option(
+        None, "Order of the Markov background.", shown="3, 0 for proteins", min=0, max=5, sets="background_order"
+    )
+    strands: int | None = option(
+        None, "1 to read the given strand only, as for RNA.", shown="2, 1 for proteins", min=1, max=2
+    )
     kmers: int = option(
         0, "Use words of this many letters, wherever they are, as features beside the motif.", metavar="K", min=0, max=8
     )
@@ -89,12 +92,13 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         None,
         "Use shuffled positive sequences as negative ones, with the same number of each word of this many letters.",
         metavar="K",
-        shown=f"{USUAL_SHUFFLE} if there are no others",
+        shown="2, 1 for proteins, if there are no others",
         min=1,
         max=6,
     )
     match: bool = option(
-        False, "Choose negatives from --background by length and GC content, one per positive sequence."
+        False,
+        "Choose negatives from --background by length and GC content, or hydrophobic residues, one per positive one.",
     )
     test_share: float | None = option(
         None,
@@ -107,7 +111,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     )
     name: str | None = option(None, "Name of the motif in all files.", "--motif-name", shown="that of the file")
     skip_bad: bool = skip_bad_option()
-    mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as N.")
+    mask_repeats: bool = option(False, "Read letters in lower case, such as masked repeats, as unknown.")
     valid_positive: str | None = option(None, "Held-out sequences with the motif.", metavar="FASTA")
     valid_negative: str | None = option(None, "Held-out sequences without the motif.", metavar="FASTA")
     background_weight: float | None = option(
@@ -162,7 +166,10 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         """Return an untrained model of a motif alone, or with words beside it if there are to be any."""
         from latentstruct.tasks import Motif
 
-        task = Motif(width, self.order, self.strands, *((self.kmers, self.gaps) if words else ()))
+        strands = self.letters.strands if self.strands is None else self.strands
+        order = self.letters.order if self.order is None else self.order
+        beside = {"kmers": self.kmers, "gaps": self.gaps} if words else {}
+        task = Motif(width, order, strands, alphabet=self.alphabet, **beside)
         init = "task" if self.start == "kmers" else "random"
         return self.latent_svm(task, init=init, restarts=restarts)
 
@@ -194,23 +201,26 @@ class MotifOptions(MotifFileOptions, TrainOptions):
 
     def read_parts(self, progress: Progress) -> MotifData:
         """Read the sequences, and shuffle or choose negative ones if there are none."""
+        from latentstruct.io.fasta import FastaRules
+
         low, high = self.width_range
-        parts = self.read(Reader(high if self.skip_bad else low, self.skip_bad, self.mask_repeats, progress))
+        rules = FastaRules(self.skip_bad, self.mask_repeats, self.letters)
+        parts = self.read(Reader(high if self.skip_bad else low, rules, progress))
         if self.match:
             parts = parts.with_matched(self.seed)
-            progress.say(f"chose {parts.counts[1]} negative sequences by length and GC content from {self.background}")
+            progress.say(f"chose {parts.counts[1]} negative sequences by length and letters from {self.background}")
         elif parts.negative is None and parts.background is None:
             if self.data is not None and self.shuffle is None:
                 raise no_negatives(self.data)
-            k = USUAL_SHUFFLE if self.shuffle is None else self.shuffle
+            k = self.letters.shuffled if self.shuffle is None else self.shuffle
             parts = parts.with_shuffled(k, self.seed)
-            progress.say(f"shuffled the positive sequences as negative ones; words of {k} letters are kept")
+            progress.say(f"shuffled the positive sequences as negative ones; words of length {k} are kept")
         return parts
 
 
 @dataclass(frozen=True, kw_only=True)
 class MotifPrepareOptions(MotifFileOptions, PrepareOptions):
-    """Prepare DNA sequences for latentstruct train motif.
+    """Prepare sequences for latentstruct train motif.
 
     The files are those of train motif. They are read twice, sequence by sequence, and written with positive, negative
     and background sequences evenly mixed. The names of all sequences are held in memory. Width, order and strands of
@@ -254,11 +264,11 @@ class MotifRecord(Record):
 
 
 class MotifKind(KindSpec):
-    """Motifs in DNA."""
+    """Motifs in DNA and proteins."""
 
     name = "motif"
     group = "family"
-    summary = "Find the motif that separates some DNA sequences from others."
+    summary = "Find the motif that separates some sequences of DNA or proteins from others."
     latent = "the site of the motif, and its strand"
     reads = (
         "FASTA with label=1 or label=-1 in the headers, after the name; or separate files for --positive, --negative "
@@ -295,14 +305,14 @@ class MotifKind(KindSpec):
     # Not the AUC: it may be the same for all C, even where the threshold is wrong for all sequences.
     main = ("accuracy",)
     described = (
-        *(f"estimator.task_.{name}" for name in ("width", "background_order", "strands")),
+        *(f"estimator.task_.{name}" for name in ("alphabet", "width", "background_order", "strands")),
         *(f"record.{name}" for name in ("consensus", "e_value", "background_weight")),
         *(f"record.n_{part}" for part in PARTS),
     )
     info_facts = (
         ("consensus", "{consensus}"),
         ("sequences", ", ".join(f"{{n_{part}}} {part}" for part in PARTS)),
-        ("motif", "width {width}, strands {strands}, background order {background_order}"),
+        ("motif", "{alphabet}, width {width}, strands {strands}, background order {background_order}"),
     )
 
     def load(self, options: MotifOptions, progress: Progress) -> Loaded:
@@ -318,7 +328,7 @@ class MotifKind(KindSpec):
         low, high = options.width_range
         if low != high:
             raise InputError("width", options.width, "a number if `data` is prepared")
-        stored = self._module("prepare").StoredMotifs.open(options.source, low)
+        stored = self._module("prepare").StoredMotifs.open(options.source, low, options.letters)
         _, n_negative, n_background = stored.counts
         check_negatives(bool(n_negative), bool(n_background), options.background_weight)
         progress.say(f"found {sum(stored.counts)} sequences in {len(stored.data.sizes)} files of {options.data}")
@@ -375,7 +385,7 @@ class MotifKind(KindSpec):
 
     def read(self, model: Trained, held_out: HeldOut) -> JudgedSequences:
         with caught_warnings() as warned:
-            judged = read_judged(held_out, model.estimator.task.width, self.evaluation_hint)
+            judged = read_judged(held_out, model.estimator.task, self.evaluation_hint)
         say_warnings(warned)
         return judged
 
@@ -403,7 +413,7 @@ class MotifKind(KindSpec):
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         check_one_form(held_out.data, held_out.positive, held_out.negative)
-        stored = self._module("prepare").StoredMotifs.open(held_out.data or "", model.estimator.task_.width)
+        stored = self._module("prepare").StoredMotifs.of(held_out.data or "", model.estimator.task_)
         known = None if held_out.sites is None else read_known_sites(held_out.sites, list(stored.positives()))
         sites = [site for part in self.scored(model, stored.labeled_parts()) for site in part.sites]
         kinds = [
@@ -415,21 +425,21 @@ class MotifKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
         from latentstruct.io.text import write_text
 
-        width = model.estimator.task_.width
+        task = model.estimator.task_
         parts: Iterable[Sequences]
         if is_prepared(data):
-            parts = (sequences for sequences, _ in self._module("prepare").StoredMotifs.open(data, width).parts())
+            parts = (sequences for sequences, _ in self._module("prepare").StoredMotifs.of(data, task).parts())
         else:
             with caught_warnings() as warned:
-                parts = [Reader(width, skip_bad).read(data)]
+                parts = [Reader.of(model.estimator.task, skip_bad).read(data)]
             say_warnings(warned)
         lines = ["#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\tlabel\tp_value\n"]
         for found in self.scored(model, parts):
             p_values = ["."] * len(found.sites) if found.p_values is None else [f"{p:.3g}" for p in found.p_values]
             for site, p_value in zip(found.sites, p_values, strict=True):
-                label, strand = "+1" if site.score > 0 else "-1", "+" if site.strand > 0 else "-"
                 place = (site.sequence, site.start, site.end, model.record.name)
-                cells = (*place, f"{site.score:.6g}", strand, site.site, label, p_value)
+                label = "+1" if site.score > 0 else "-1"
+                cells = (*place, f"{site.score:.6g}", site.sign, site.site, label, p_value)
                 lines.append("\t".join(map(str, cells)) + "\n")
         write_text(output, "".join(lines))
 
@@ -448,7 +458,9 @@ class MotifKind(KindSpec):
         from latentstruct.tasks.motif.sites import strongest_words, weight_matrix
 
         matrix = weight_matrix(model.estimator).tolist()
-        return {**super().describe(model, top), "weight_matrix": matrix, "words": strongest_words(model.estimator, top)}
+        letters = model.estimator.task_.alphabet_.letters
+        words = strongest_words(model.estimator, top)
+        return {**super().describe(model, top), "letters": letters, "weight_matrix": matrix, "words": words}
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         facts, motifs = [], result["motifs"]
@@ -467,7 +479,7 @@ class MotifKind(KindSpec):
         rows = [
             [str(j), letter, *(f"{value:+.3f}" for value in weights)] for j, (letter, weights) in enumerate(pairs, 1)
         ]
-        print_table("weights", ("position", "consensus", *"ACGT"), rows, n_text=2)
+        print_table("weights", ("position", "consensus", *result["letters"]), rows, n_text=2)
         if result["words"]:
             words = [(word, f"{weight:+.3f}") for word, weight in result["words"]]
             print_table("words beside the motif", ("word", "weight"), words)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from latentstruct.cli.common import NOTHING, refuse_prepared
 from latentstruct.cli.declaring import option
@@ -15,6 +15,7 @@ from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, show_percent
 
 if TYPE_CHECKING:
+    from latentstruct.data.alphabets import Alphabet
     from latentstruct.io import Sequences
     from latentstruct.io.fasta import FastaRules
     from latentstruct.tasks.motif.sites import Site
@@ -40,6 +41,16 @@ class MotifFileOptions:
     background: str | None = option(
         None, "Many sequences mostly without the motif, at --background-weight.", metavar="FASTA"
     )
+    alphabet: Literal["dna", "protein"] = option(
+        "dna", "Letters of the sequences: dna (also RNA) or protein.", metavar="NAME"
+    )
+
+    @property
+    def letters(self) -> "Alphabet":
+        """The letters of the sequences."""
+        from latentstruct.data.alphabets import ALPHABETS
+
+        return ALPHABETS[self.alphabet]
 
     def check_files(self) -> None:
         """Raise before anything is read if the files contradict each other."""
@@ -54,9 +65,11 @@ class MotifFileOptions:
             return None if name is None else reader.read(name)
 
         if self.data is None:
-            return MotifData(reader.read(self.positive or ""), read(self.negative), read(self.background))
-        positive, others = reader.read_both(self.data)
-        return MotifData(positive, others if len(others) else None, read(self.background))
+            parts = reader.read(self.positive or ""), read(self.negative)
+        else:
+            positive, others = reader.read_both(self.data)
+            parts = positive, others if len(others) else None
+        return MotifData(*parts, read(self.background), self.letters)
 
 
 @dataclass(frozen=True)
@@ -64,16 +77,16 @@ class Reader:
     """Reads sequences that are long enough for a motif of the given width."""
 
     width: int
-    skip_bad: bool = False
-    mask_repeats: bool = False
+    rules: "FastaRules"
     progress: Progress = field(default_factory=lambda: Progress(quiet=True))
 
-    @property
-    def rules(self) -> "FastaRules":
-        """How FASTA is read."""
+    @classmethod
+    def of(cls, task: Any, skip_bad: bool) -> "Reader":
+        """Return the reader of sequences for a task."""
+        from latentstruct.data.alphabets import ALPHABETS
         from latentstruct.io.fasta import FastaRules
 
-        return FastaRules(self.skip_bad, self.mask_repeats)
+        return cls(task.width, FastaRules(skip_bad, alphabet=ALPHABETS[task.alphabet]))
 
     def read(self, name: str) -> "Sequences":
         """Read sequences from a file."""
@@ -98,12 +111,13 @@ class Reader:
 
     def _usable(self, sequences: "Sequences", name: str) -> list[bool]:
         """Return which sequences are long enough; raise if one is not, unless such sequences are left out."""
-        widest = [widest_motif(sequence) for sequence in sequences]
+        alphabet = self.rules.alphabet
+        widest = [alphabet.longest_known(sequence) for sequence in sequences]
         usable = [longest >= self.width for longest in widest]
         if not all(usable):
             first = usable.index(False)
-            error = too_narrow(name, sequences.names[first], widest[first], self.width)
-            if not self.skip_bad or not any(usable):
+            error = too_narrow(name, sequences.names[first], widest[first], self.width, alphabet)
+            if not self.rules.skip_bad or not any(usable):
                 raise error
             warnings.warn(
                 f"{usable.count(False)} of {len(usable)} sequences left out; the first: {error}", stacklevel=2
@@ -177,6 +191,7 @@ class MotifData(MotifParts):
     positive: "Sequences"
     negative: "Sequences | None"
     background: "Sequences | None"
+    alphabet: "Alphabet"
 
     @property
     def parts(self) -> dict[str, "Sequences"]:
@@ -223,7 +238,7 @@ class MotifData(MotifParts):
         n_copies = -(-LEAST_SHUFFLED // len(self.positive))
         names, shuffled = [], []
         for copy in range(n_copies):
-            shuffled += shuffle_sequences(self.positive.sequences, k, seed + copy)
+            shuffled += shuffle_sequences(self.positive.sequences, k, seed + copy, self.alphabet)
             names += [f"{name}_shuffled{copy + 1}" for name in self.positive.names]
         made = Sequences(names, [""] * len(names), shuffled)
         return replace(self, background=made) if n_copies > 1 else replace(self, negative=made)
@@ -244,16 +259,17 @@ class MotifData(MotifParts):
         if len(pool) > MOST_POOL * len(self.positive):
             kept = set(rng.choice(len(pool), MOST_POOL * len(self.positive), replace=False).tolist())
             pool = pool.choose([i in kept for i in range(len(pool))])
-        matched = match_negatives(self.positive.sequences, pool.sequences, True, rng)
+        group = next(iter(self.alphabet.contrasts.values()))
+        matched = match_negatives(self.positive.sequences, pool.sequences, group, rng)
         names = [pool.names[i] for i in matched.sources]
-        return MotifData(self.positive, Sequences(names, [""] * len(names), matched.sequences), None)
+        return replace(self, negative=Sequences(names, [""] * len(names), matched.sequences), background=None)
 
     def warn_of_differences(self) -> None:
-        """Warn if positive and negative sequences differ in GC content, length or repeats."""
+        """Warn if positive and negative sequences differ in letters, length or repeats."""
         from latentstruct.tasks.motif.background import describe_differences
 
         judged = self.judged()
-        found = describe_differences(judged.positive.sequences, judged.negative.sequences)
+        found = describe_differences(judged.positive.sequences, judged.negative.sequences, self.alphabet)
         if found:
             warnings.warn(
                 f"positive and negative sequences differ in {', '.join(found)}. The model may learn this instead of a "
@@ -313,22 +329,17 @@ def check_negatives(negative: bool, background: bool, background_weight: float |
         raise InputError("background_weight", background_weight, expected)
 
 
-def widest_motif(sequence: str) -> int:
-    """Return the width of the widest motif that a sequence can have: its longest part without N."""
-    return max(map(len, sequence.upper().split("N")))
-
-
-def too_narrow(name: str, title: str, widest: int, width: int) -> FormatError:
+def too_narrow(name: str, title: str, widest: int, width: int, alphabet: "Alphabet") -> FormatError:
     """Return the error of a sequence that is too short for a motif."""
-    expected = f"at least {width} consecutive letters without N, the width of the motif"
+    expected = f"at least {width} consecutive letters without {alphabet.unknown}, the width of the motif"
     return FormatError(f"{name}, sequence {title!r}", Description(f"at most {widest}"), expected)
 
 
-def read_judged(held_out: HeldOut, width: int, hint: str) -> JudgedSequences:
+def read_judged(held_out: HeldOut, task: Any, hint: str) -> JudgedSequences:
     """Read sequences with the motif and without it, and known sites; `hint` is for missing files."""
     check_one_form(held_out.data, held_out.positive, held_out.negative)
     refuse_prepared(data=held_out.data, positive=held_out.positive, negative=held_out.negative)
-    reader = Reader(width, held_out.skip_bad)
+    reader = Reader.of(task, held_out.skip_bad)
     if held_out.data is not None:
         positive, negative = reader.read_both(held_out.data)
         if not len(negative):

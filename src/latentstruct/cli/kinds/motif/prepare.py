@@ -19,16 +19,15 @@ from latentstruct.cli.kinds.motif.files import (
     no_positives,
     too_narrow,
     warn_of_twice,
-    widest_motif,
 )
 from latentstruct.cli.prepared import ToPrepare, damaged_data, open_prepared, require_labels
+from latentstruct.data.alphabets import Alphabet
 from latentstruct.data.sharded import ShardedData
-from latentstruct.exceptions import Description, FormatError
+from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io import Sequences
-from latentstruct.io.fasta import each_labeled_sequence, each_sequence
+from latentstruct.io.fasta import FastaRules, each_labeled_sequence, each_sequence
 from latentstruct.progress.display import Progress, caught_warnings
 from latentstruct.tasks import Motif
-from latentstruct.tasks.motif.task import LETTERS
 
 POSITIVE, NEGATIVE, BACKGROUND = range(3)
 MOST_NEGATIVES = 1000
@@ -55,12 +54,16 @@ class StoredSequences:
 
 def prepare(options: MotifPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
     """Survey sequences; letters are stored, not windows, for motifs of any width."""
-    reading = MotifReading(options, 0 if like is None else like.estimator.task_.width)
+    task = Motif(1, background_order=0, alphabet=options.alphabet)
+    if like is not None and like.estimator.task_.alphabet != options.alphabet:
+        raise InputError("alphabet", options.alphabet, f"{like.estimator.task_.alphabet}, as the model has")
+    reading = MotifReading(
+        options, FastaRules(alphabet=options.letters), 0 if like is None else like.estimator.task_.width
+    )
     with caught_warnings() as warned:
         stored = reading.learn()
     say_warnings(warned)
     progress.say(f"read {len(stored.names)} sequences, {reading.n_letters} letters: writing them")
-    task = Motif(1, background_order=0)
     task.learn(["A", "A"], [1, -1])
     counts = {} if options.unlabeled else {f"n_{name}": n for name, n in zip(PARTS, stored.counts, strict=True)}
     sizes = {**counts, "n_letters": reading.n_letters}
@@ -85,6 +88,7 @@ class MotifReading:
     """
 
     files: MotifPrepareOptions
+    rules: FastaRules
     width: int = 0
     names: list[list[str]] = field(default_factory=lambda: [[], [], []])
     narrow: tuple[int, str] = (2**62, "")
@@ -99,11 +103,17 @@ class MotifReading:
         """Return names and letters of the sequences of each part."""
         files = self.files
         if not self.labeled:
-            return [iter(()), iter(()), _of_file(files.data)]
-        background = _of_file(files.background)
+            return [iter(()), iter(()), self._of_file(files.data)]
+        background = self._of_file(files.background)
         if files.data is None:
-            return [_of_file(files.positive), _of_file(files.negative), background]
-        return [_of_label(files.data, 1), _of_label(files.data, -1), background]
+            return [self._of_file(files.positive), self._of_file(files.negative), background]
+        return [self._of_label(files.data, 1), self._of_label(files.data, -1), background]
+
+    def _of_file(self, name: str | None) -> Iterator[tuple[str, str]]:
+        return iter(()) if name is None else ((one.name, one.letters) for one in each_sequence(name, self.rules))
+
+    def _of_label(self, name: str, wanted: int) -> Iterator[tuple[str, str]]:
+        return ((one.name, one.letters) for one, label in each_labeled_sequence(name, self.rules) if label == wanted)
 
     def learn(self) -> StoredSequences:
         """Read all sequences; return their record."""
@@ -115,9 +125,10 @@ class MotifReading:
             for name, letters in source:
                 self.names[kind].append(name)
                 self.n_letters += len(letters)
-                widest, digest = widest_motif(letters), hashlib.blake2b(letters.encode(), digest_size=16).digest()
+                widest = self.rules.alphabet.longest_known(letters)
+                digest = hashlib.blake2b(letters.encode(), digest_size=16).digest()
                 if widest < self.width:
-                    raise too_narrow(paths[kind] or "", name, widest, self.width)
+                    raise too_narrow(paths[kind] or "", name, widest, self.width, self.rules.alphabet)
                 self.narrow = min(self.narrow, (widest, name))
                 if kind == POSITIVE:
                     positive.setdefault(digest, []).append(name)
@@ -139,7 +150,10 @@ class MotifReading:
             raise no_negatives(self.files.data)
         widest, name = self.narrow
         if not widest:
-            raise FormatError(f"sequence {name!r}", Description("no letter but N"), "A, C, G or T")
+            alphabet = self.rules.alphabet
+            raise FormatError(
+                f"sequence {name!r}", Description(f"no letter but {alphabet.unknown}"), f"letters of {alphabet.kinds}"
+            )
         if self.labeled:
             warn_of_twice(twice, n_positive)
 
@@ -164,31 +178,32 @@ class MotifReading:
             yield X, Y if self.labeled else None
 
 
-def _of_file(name: str | None) -> Iterator[tuple[str, str]]:
-    return iter(()) if name is None else ((one.name, one.letters) for one in each_sequence(name))
-
-
-def _of_label(name: str, wanted: int) -> Iterator[tuple[str, str]]:
-    return ((one.name, one.letters) for one, label in each_labeled_sequence(name) if label == wanted)
-
-
 @dataclass(frozen=True)
 class StoredMotifs(MotifParts):
     """Prepared sequences, opened."""
 
     data: ShardedData
     stored: StoredSequences
+    alphabet: Alphabet
 
     @classmethod
-    def open(cls, folder: str, width: int) -> "StoredMotifs":
-        """Open a folder whose sequences are long enough for a motif of the given width."""
+    def open(cls, folder: str, width: int, alphabet: Alphabet) -> "StoredMotifs":
+        """Open a folder whose sequences have an alphabet and are long enough for a motif of the given width."""
         found = open_prepared(folder, "motif", StoredSequences)
         stored: StoredSequences = found.record
         if not len(stored.names) == sum(stored.counts) == found.data.n_examples or min(stored.counts) < 0:
             raise damaged_data(folder, "its names do not belong to its sequences")
+        task: Any = found.data.task
+        if task.alphabet != alphabet.name:
+            raise InputError("alphabet", alphabet.name, f"{task.alphabet}, with which {folder} was prepared")
         if stored.least_room < width:
-            raise too_narrow(folder, stored.narrowest, stored.least_room, width)
-        return cls(found.data, stored)
+            raise too_narrow(folder, stored.narrowest, stored.least_room, width, alphabet)
+        return cls(found.data, stored, alphabet)
+
+    @classmethod
+    def of(cls, folder: str, task: Any) -> "StoredMotifs":
+        """Open a folder for a trained task."""
+        return cls.open(folder, task.width, task.alphabet_)
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -201,10 +216,9 @@ class StoredMotifs(MotifParts):
 
     def parts(self) -> Iterator[tuple[Sequences, Any]]:
         """Yield the sequences of each file and their parts."""
-        letters_of = np.frombuffer(LETTERS.encode(), dtype=np.uint8)
         begin = 0
         for batch in self.data.batches:
-            text = letters_of[batch.layout.bases].tobytes().decode("ascii")
+            text = self.alphabet.text(batch.layout.bases)
             end = begin + batch.n_examples
             sequences = [text[start:stop] for start, stop in pairwise(batch.layout.offsets.tolist())]
             yield Sequences(self.stored.names[begin:end], [""] * len(sequences), sequences), self.kinds[begin:end]

@@ -54,13 +54,16 @@ def lead_blocks(model: Trained) -> list[Block]:
 def _site_table(sites: list[Site]) -> Block:
     """Return the sites with the highest scores."""
     best = sorted(sites, key=lambda site: -site.score)[:SITES_SHOWN]
+    sided = bool(best[0].strand)
     rows = [
-        [shorten(one.sequence), one.site, "+" if one.strand > 0 else "−", one.start + 1, one.end, round(one.score, 2)]
+        [shorten(one.sequence), one.site, *([one.sign] if sided else []), one.start + 1, one.end, round(one.score, 2)]
         for one in best
     ]
+    columns = ("sequence", "site", *(["strand"] if sided else []), "from", "to", "score")
     title = f"The {len(best)} best of {len(sites)} sites" if len(best) < len(sites) else "Sites"
-    note = "Letters are counted from 1 on the given strand. A sequence is predicted positive if the score is above 0."
-    return TableBlock(title, ("sequence", "site", "strand", "from", "to", "score"), rows, note, n_text=3)
+    counted = "Letters are counted from 1 on the given strand" if sided else "Residues are counted from 1"
+    note = f"{counted}. A sequence is predicted positive if the score is above 0."
+    return TableBlock(title, columns, rows, note, n_text=2 + sided)
 
 
 def weight_blocks(model: Trained) -> list[Block]:
@@ -104,13 +107,13 @@ def _overview(sites: list[Site], sequences: list[str], known: KnownSites | None)
     shown, lengths = [sites[i] for i in chosen], [len(sequences[i]) for i in chosen]
     n_positive = sum(site.score > 0 for site in shown)
     some = f"{len(shown)} of the {len(sites)}" if len(shown) < len(sites) else f"The {len(shown)}"
+    sides = ": above the line on the given strand, below it on the other" if shown[0].strand else ""
     framed = " Frames are known sites." if known is not None else ""
     return [
         Drawing(
             lambda ax: plot_sites(shown, lengths, ax, known),
             f"{len(shown)} positive sequences as lines with their sites; {n_positive} are predicted positive.",
-            f"{some} positive sequences with their sites: above the line on the given strand, below it on the other, "
-            f"pale where the sequence is predicted negative.{framed}",
+            f"{some} positive sequences with their sites{sides}, pale where predicted negative.{framed}",
             height=0.9 + 0.17 * len(shown),
         )
     ]

@@ -121,7 +121,7 @@ class MotifSearch:
         tested = self._held_out(X, y)
         trained = np.flatnonzero(~tested)
         low, high = self.options.width_range
-        high = max(low, min(high, *(max(map(len, x.split("N"))) for x in X)))
+        high = max(low, min(high, *map(self.parts.alphabet.longest_known, X)))
         self.width = low if low == high else self._choose_width(X, y, weight, trained, (low, high), progress)
         if not tested.any():
             progress.say("the motif is not tested: there are too few sequences to hold some out")
@@ -224,7 +224,8 @@ class MotifSearch:
         scores = model.decision_function([X[i] for i in held])
         enrichment = score_enrichment(scores[y[held] > 0], scores[y[held] < 0])
         positive = [X[i] for i in np.flatnonzero(y > 0)]
-        letters = consensus(site_matrix([site.site for site in called_sites(find_sites(model, positive))]))
+        sites = [site.site for site in called_sites(find_sites(model, positive))]
+        letters = consensus(site_matrix(sites, alphabet=model.task_.alphabet_))
         return MotifTest(model.task_.width, model.coef_, letters, enrichment)
 
     def _choose_width(
@@ -280,16 +281,17 @@ class MotifSearch:
 
     def _found(self, model: Any, positives: Iterable[Sequences], number: int) -> FoundMotif:
         """Return the motif of a model with its sites in positive sequences."""
-        sites, counts = [], np.ones(4)
+        alphabet = model.task_.alphabet_
+        sites, counts = [], np.ones(alphabet.size)
         for part in positives:
             sites += find_sites(model, part)
-            counts += [sum(sequence.count(letter) for sequence in part.sequences) for letter in "ACGT"]
+            counts += [sum(sequence.count(letter) for sequence in part.sequences) for letter in alphabet.letters]
         if model.task_.strands == 2:
             counts += counts[::-1]
         test = self.tests[number] if number < len(self.tests) else None
         called = called_sites(sites)
         name = f"{self.options.motif_name}-{number + 1}" if len(self.tests) > 1 else self.options.motif_name
-        matrix = site_matrix([site.site for site in called])
+        matrix = site_matrix([site.site for site in called], alphabet=alphabet)
         e_value = None if test is None else test.e_value(self.n_tests)
         motif = MemeMotif(name, matrix, counts / counts.sum(), len(called), e_value)
         return FoundMotif(motif, called, len(sites), None if test is None else test.enrichment)
@@ -298,7 +300,7 @@ class MotifSearch:
         """Write the matrices, their logos and the sites; without matplotlib there are no logos."""
         files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
         motifs = [found.motif for found in self.found]
-        write_meme(files["matrix"], motifs, self.options.strands)
+        write_meme(files["matrix"], motifs, self.options.motif_svm(1, 1).task.strands)
         write_site_groups(files["sites"], {found.motif.name: found.sites for found in self.found})
         if can_plot():
             from matplotlib.figure import Figure
@@ -323,8 +325,7 @@ def resized(model: Any, width: int) -> Any:
 
     Rows of zeros are added at both ends, or the weaker rows at the ends are left out.
     """
-    split = 4 * model.task_.width
-    rows = model.coef_[:split].reshape(-1, 4)
+    rows = model.task_.matrix(model.coef_)
     rows = rows - rows.mean(axis=1, keepdims=True)
     more = width - len(rows)
     if more > 0:
@@ -332,4 +333,4 @@ def resized(model: Any, width: int) -> Any:
     while len(rows) > width:
         strength = np.abs(rows).sum(axis=1)
         rows = rows[1:] if strength[0] < strength[-1] else rows[:-1]
-    return np.concatenate([rows.ravel(), model.coef_[split:]])
+    return np.concatenate([rows.ravel(), model.coef_[model.task_.first_background_ :]])
