@@ -16,8 +16,8 @@ from latentstruct.inference.toulbar2 import maximize
 
 Wide = Literal["propagation", "bounds", "toulbar2"]
 
-BOUND_TOL, BOUND_ENTRIES = 1e-5, 2**16
-"""Relative gap of bounded maxima, and the largest table of what remains of their graphs, see `Ascent`."""
+BOUND_TOL = 1e-5
+"""Relative gap of bounded maxima."""
 
 
 class Inference:
@@ -74,7 +74,7 @@ class Inference:
             lengths = np.diff(self.propagation.message_at)
             self.message_at = offsets_from_lengths(np.where(self.exact, 0, lengths))
             if wide == "bounds":
-                self.ascent = Ascent(self.propagation, BOUND_TOL, min(max_entries, BOUND_ENTRIES))
+                self.ascent = Ascent(self.propagation, BOUND_TOL, max_entries)
 
     def run(
         self,

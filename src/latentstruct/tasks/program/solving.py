@@ -11,6 +11,7 @@ from latentstruct.core.lazy import csgraph, optimize, sparse
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import missing_package
 from latentstruct.tasks.program.inputs import Constraints
+from latentstruct.tasks.program.tightening import tightened
 
 INTEGRAL = 1e-6
 """Distance from an integer that counts as rounding of a linear program."""
@@ -91,7 +92,8 @@ class HighsProgram:
     def __init__(self, constraints: Constraints, limits: Limits) -> None:
         self.constraints, self.limits = constraints, limits
         self._columns = np.arange(len(constraints.lower), dtype=np.int32)
-        self._linear = _model(constraints, integer=False)
+        self._solved = constraints if limits.relaxed else tightened(constraints)
+        self._linear = _model(self._solved, integer=False)
         self._search: Any = None
         self._last: Vector | None = None
 
@@ -110,9 +112,11 @@ class HighsProgram:
 
     def _require_solution(self, status: str) -> None:
         if status in ("kInfeasible", "kUnboundedOrInfeasible", "kUnbounded"):
-            self._linear.setOptionValue("presolve", "off")
-            status, _ = self._run(self._linear, np.zeros(len(self._columns)))
-            raise Unsolvable(None if status == "kOptimal" else list(self._linear.getIis()[1].row_index_))
+            # Conflicts are those of the given constraints.
+            given = _model(self.constraints, integer=False)
+            given.setOptionValue("presolve", "off")
+            status, _ = self._run(given, np.zeros(len(self._columns)))
+            raise Unsolvable(None if status == "kOptimal" else list(given.getIis()[1].row_index_))
 
     def maximize(self, scores: Vector) -> Answer:
         """Return the best point found: the maximum, unless limits ended the search."""
@@ -142,7 +146,7 @@ class HighsProgram:
     def _branch(self, scores: Vector, bound: float) -> Answer:
         """Search from the last solution; `bound` is the value of the linear relaxation."""
         if self._search is None:
-            self._search = _model(self.constraints, integer=True)
+            self._search = _model(self._solved, integer=True)
         limits, solver = self.limits, self._search
         solver.clearSolver()
         solver.setOptionValue("mip_rel_gap", float(limits.gap))
@@ -186,7 +190,7 @@ class HighsProgram:
         """Restore a basis."""
         import highspy
 
-        n, (m, width) = len(memory), self.constraints.A.shape
+        n, (m, width) = len(memory), self._solved.A.shape
         self._last = None
         self._linear.clearSolver()
         if n == 0:

@@ -103,10 +103,10 @@ class Program(BaseTask[ProgramBatch]):
     known variables. A `ProgramOutput` gives them weights, and may have the value −1.
 
     Assignments are solved by the Hungarian method. All other programs need the package highspy (``pip install
-    'latentstruct[program]'``) and are solved by HiGHS, which keeps a model of each example. An integral solution of the
-    linear relaxation is the maximum; otherwise branch and cut starts from the last solution. If a limit ends the
-    search, its best output gives a plane below the objective and its bound an upper bound of the objective, so that
-    `lower_bound_` and `objective_` enclose the minimum in any case.
+    'latentstruct[program]'``) and are solved by HiGHS, which keeps a model of each example. Constraints between binary
+    variables are tightened first. An integral solution of the linear relaxation is the maximum; otherwise branch and
+    cut starts from the last solution. If a limit ends the search, its best output gives a plane below the objective and
+    its bound an upper bound of the objective, so that `lower_bound_` and `objective_` enclose the minimum in any case.
 
     See Also
     --------
