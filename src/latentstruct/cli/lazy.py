@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from latentstruct.data import sharded
     from latentstruct.data import trees as trees_of
     from latentstruct.estimators import annotators
+    from latentstruct.features import aligned_letters, mentions, windows
     from latentstruct.features import boxes as box_features
     from latentstruct.features import images as patches
-    from latentstruct.features import mentions, windows
     from latentstruct.features import pairs as item_pairs
     from latentstruct.features import similar_sequences as similar
-    from latentstruct.io import conllu
+    from latentstruct.io import brackets, conllu, fasta
     from latentstruct.persistence import models
     from latentstruct.tasks.motif import sites as motif_sites
     from latentstruct.viz import plots
@@ -27,7 +27,8 @@ else:
         LazyModule(f"latentstruct.features.{name}") for name in ("boxes", "images", "mentions", "windows", "pairs")
     )
     similar = LazyModule("latentstruct.features.similar_sequences")
-    conllu = LazyModule("latentstruct.io.conllu")
+    brackets, conllu, fasta = (LazyModule(f"latentstruct.io.{name}") for name in ("brackets", "conllu", "fasta"))
+    aligned_letters = LazyModule("latentstruct.features.aligned_letters")
     ratios, annotators = LazyModule("latentstruct.core.ratios"), LazyModule("latentstruct.estimators.annotators")
     models, motif_sites = LazyModule("latentstruct.persistence.models"), LazyModule("latentstruct.tasks.motif.sites")
     plots = LazyModule("latentstruct.viz.plots")

@@ -106,7 +106,11 @@ class TrainOptions(RunOptions):
         shown="0.001, differs for some solvers",
     )
     max_iter: int | None = option(None, "Maximum number of iterations per start.", shown="chosen by the solver")
-    max_seconds: float | None = option(None, "Time limit in seconds, checked between iterations.", shown="no limit")
+    max_seconds: float | None = option(
+        None,
+        "Time limit in seconds, checked between iterations; like Ctrl-C, it keeps the best weights.",
+        shown="no limit",
+    )
     valid: str | None = option(None, "Held-out data to evaluate on afterwards.", metavar="FILE")
     report: Path | None = option(
         None,

@@ -3,43 +3,22 @@
 Each function draws on the given axes, or creates a new figure.
 """
 
-from latentstruct.viz.plots.axes import can_plot, require_plots
-from latentstruct.viz.plots.features import plot_scores, plot_weights
-from latentstruct.viz.plots.forests import plot_forest
-from latentstruct.viz.plots.graphs import lay_out_graph, plot_graph
-from latentstruct.viz.plots.logos import plot_logo
-from latentstruct.viz.plots.matrices import plot_matrix, plot_substitutions, plot_transitions
-from latentstruct.viz.plots.pictures import plot_box_places, plot_swatches, plot_template
-from latentstruct.viz.plots.rankings import plot_benefits, plot_ranking
-from latentstruct.viz.plots.sequences import plot_sites, plot_starts
-from latentstruct.viz.plots.states import plot_path, plot_states
-from latentstruct.viz.plots.training import has_gaps, plot_convergence, plot_gap, plot_restarts
-from latentstruct.viz.plots.trees import plot_tree
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "can_plot",
-    "has_gaps",
-    "lay_out_graph",
-    "plot_benefits",
-    "plot_box_places",
-    "plot_convergence",
-    "plot_forest",
-    "plot_gap",
-    "plot_graph",
-    "plot_logo",
-    "plot_matrix",
-    "plot_path",
-    "plot_ranking",
-    "plot_restarts",
-    "plot_scores",
-    "plot_sites",
-    "plot_starts",
-    "plot_states",
-    "plot_substitutions",
-    "plot_swatches",
-    "plot_template",
-    "plot_transitions",
-    "plot_tree",
-    "plot_weights",
-    "require_plots",
-]
+from latentstruct.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from latentstruct.viz.plots.axes import can_plot, require_plots
+    from latentstruct.viz.plots.features import plot_scores, plot_weights
+    from latentstruct.viz.plots.forests import plot_forest
+    from latentstruct.viz.plots.graphs import lay_out_graph, plot_graph
+    from latentstruct.viz.plots.logos import plot_logo
+    from latentstruct.viz.plots.matrices import plot_matrix, plot_substitutions, plot_transitions
+    from latentstruct.viz.plots.pictures import plot_box_places, plot_swatches, plot_template
+    from latentstruct.viz.plots.rankings import plot_benefits, plot_ranking
+    from latentstruct.viz.plots.sequences import plot_sites, plot_starts
+    from latentstruct.viz.plots.states import plot_path, plot_states
+    from latentstruct.viz.plots.training import has_gaps, plot_convergence, plot_gap, plot_restarts
+    from latentstruct.viz.plots.trees import plot_tree
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

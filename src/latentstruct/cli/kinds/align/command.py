@@ -38,7 +38,7 @@ class AlignOptions(ConvexOptions):
     that uses them, predict and evaluate read the files next to their data.
 
     The folder of the model also gets matrix.txt, the substitution matrix in NCBI's format with the costs of gaps, and
-    matrix.png. Ctrl-C saves the best weights so far.
+    matrix.png.
 
     Example: latentstruct train align pairs.fa --mode global --valid more.fa -o aligner
     """

@@ -74,8 +74,6 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
 
     Where only entities are labeled, and all else is unknown, give --entity-ratio, the share of tokens in entities.
 
-    Ctrl-C saves the best weights so far.
-
     Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
     """
 

@@ -11,6 +11,7 @@ from latentstruct.cli.common import is_prepared, refuse_prepared, unknown_label,
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_weights
 from latentstruct.cli.kind import LABEL_WEIGHTS, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.lazy import aligned_letters, fasta
 from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
 from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.prepared import PrepareOptions, open_for
@@ -35,7 +36,7 @@ Samples = tuple[Any, list[Any]]
 class ClassesOptions(ConvexOptions, LabelOptions):
     """Train on samples with one class each.
 
-    The default is a multiclass SVM. Ctrl-C saves the best weights so far.
+    The default is a multiclass SVM.
 
     FASTA of aligned sequences of equal length, such as splice sites, has the class in its headers, as in >name
     label=donor. The features are the letter at each position and the pair of neighbors at each two; C is chosen by
@@ -98,9 +99,7 @@ class ClassesRecord(Record):
     @property
     def aligned(self) -> "AlignedLetters | None":
         """The features of aligned sequences, if it was trained on such."""
-        from latentstruct.features.aligned_letters import AlignedLetters
-
-        return None if self.letters is None else AlignedLetters(self.length, self.letters, self.pairs)
+        return None if self.letters is None else aligned_letters.AlignedLetters(self.length, self.letters, self.pairs)
 
     def names_inputs(self, n_inputs: int) -> bool:
         """Return whether the features have one name each, or none at all."""
@@ -187,7 +186,17 @@ class ClassesKind(KindSpec):
         return found
 
     def compare(self, model: Trained, data: Samples, found: list[Any]) -> dict[str, Any]:
-        return compare_classes(model, data[1], found)
+        truth = data[1]
+        confusion = Counter(zip(truth, found, strict=True))
+        n_true, n_predicted = Counter(truth), Counter(found)
+        classes = []
+        for label in dict.fromkeys([*model.estimator.task_.labels_.labels, *truth]):
+            wrong = Counter({b: count for (a, b), count in confusion.items() if a == label != b})
+            most, count = next(iter(wrong.most_common(1)), (None, 0))
+            scores = FoundScore.of_counts(n_true[label], n_predicted[label], confusion[label, label])
+            classes.append({"label": label, **asdict(scores), "mostly_taken_for": most, "n_taken_for": count})
+        right = sum(confusion[label, label] for label in n_true)
+        return {"n_examples": len(truth), "accuracy": right / len(truth), "classes": classes}
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")
@@ -216,11 +225,8 @@ class ClassesKind(KindSpec):
 
 def read_aligned(options: ClassesOptions) -> "tuple[io.ClassData, AlignedLetters]":
     """Read aligned sequences to train on, and their features."""
-    from latentstruct.features.aligned_letters import AlignedLetters
-    from latentstruct.io.fasta import read_aligned_fasta
-
-    sequences, labels = read_aligned_fasta(options.data)
-    aligned = AlignedLetters.of(sequences.sequences, not options.single_letters)
+    sequences, labels = fasta.read_aligned_fasta(options.data)
+    aligned = aligned_letters.AlignedLetters.of(sequences.sequences, not options.single_letters)
     return io.ClassData(aligned.matrix(sequences.sequences), np.array(labels), aligned.names()), aligned
 
 
@@ -252,13 +258,12 @@ def read_table(name: "FilePath", record: ClassesRecord, labeled: bool) -> "io.Cl
 
 def read_samples(name: str, record: ClassesRecord, n_features: int, labeled: bool) -> "io.ClassData":
     """Read samples as the training data of the model."""
-    from latentstruct.io.fasta import read_aligned_fasta
     from latentstruct.io.tables import keep_samples
 
     refuse_prepared(data=name)
     aligned = record.aligned
     if aligned is not None:
-        sequences, labels = read_aligned_fasta(name, labeled)
+        sequences, labels = fasta.read_aligned_fasta(name, labeled)
         if len(sequences.sequences[0]) != aligned.length:
             found = Description(f"sequences of {len(sequences.sequences[0])} letters")
             raise FormatError(name, found, f"sequences of {aligned.length} letters, as the model was trained on")
@@ -274,20 +279,6 @@ def read_samples(name: str, record: ClassesRecord, n_features: int, labeled: boo
 def as_known(labels: list[Any], known: frozenset[Any]) -> list[Any]:
     """Return labels as a model has them: a file with only the numbers among the labels is read as numbers."""
     return [str(label) for label in labels] if all(isinstance(label, str) for label in known) else labels
-
-
-def compare_classes(model: Trained, y: list[Any], predicted: list[Any]) -> dict[str, Any]:
-    """Return the quality of predicted classes, with the most frequent confusion of each class."""
-    confusion = Counter(zip(y, predicted, strict=True))
-    n_true, n_predicted = Counter(y), Counter(predicted)
-    classes = []
-    for label in dict.fromkeys([*model.estimator.task_.labels_.labels, *y]):
-        wrong = Counter({b: count for (a, b), count in confusion.items() if a == label != b})
-        most, count = next(iter(wrong.most_common(1)), (None, 0))
-        scores = FoundScore.of_counts(n_true[label], n_predicted[label], confusion[label, label])
-        classes.append({"label": label, **asdict(scores), "mostly_taken_for": most, "n_taken_for": count})
-    right = sum(confusion[label, label] for label in n_true)
-    return {"n_examples": len(y), "accuracy": right / len(y), "classes": classes}
 
 
 KIND = ClassesKind()

@@ -35,7 +35,7 @@ def cluster_model_option(default: ClusterModel) -> Any:
 class ClusterOptions(TrainOptions):
     """Train on groups of items with known clusters: a table with the columns group, cluster, and features.
 
-    Clusters are found within each group. Ctrl-C saves the best weights so far.
+    Clusters are found within each group.
 
     Example: latentstruct train cluster items.csv --valid more.csv -o clusters
     """

@@ -26,7 +26,7 @@ FEWEST_DOCUMENTS = 4
 class CoreferenceOptions(TrainOptions):
     """Train on documents whose mentions and clusters are marked in the last column, as (3 … 3) is.
 
-    Mentions are given, for training and for prediction. Ctrl-C saves the best weights so far.
+    Mentions are given, for training and for prediction.
 
     Example: latentstruct train coreference train.conll --valid dev.conll -o clusters
     """

@@ -12,6 +12,7 @@ from latentstruct.cli.declaring import argument, option, skip_bad_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import box_features, image_files
 from latentstruct.cli.options import HeldOut, ImageOptions
+from latentstruct.core.lazy import LazyModule
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import (
     SECONDS_BETWEEN_STEPS,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from latentstruct.cli.kinds.detect.files import Photographs
     from latentstruct.cli.kinds.detect.findings import Judged
 
+photographs = LazyModule("latentstruct.cli.kinds.detect.files")
+findings = LazyModule("latentstruct.cli.kinds.detect.findings")
 PREDICTIONS_FILE, PICTURES, CASES_FILE = "predictions.json", "pictures", "cases.tsv"
 MIDDLE = 0.75
 """Fraction of width and height of the central box that predictions are compared with."""
@@ -49,8 +52,6 @@ class DetectOptions(ImageOptions):
     only, to evaluate.
 
     An image has one label; one whose objects have several is an error, or left out with --skip-bad.
-
-    Ctrl-C saves the best weights so far.
 
     Example: latentstruct train detect photos labels.csv -o model; latentstruct predict model new -o found
     """
@@ -160,8 +161,6 @@ class DetectKind(KindSpec):
     )
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
-        from latentstruct.cli.kinds.detect.files import open_labeled
-
         image_files.require_vision()
         if options.candidates == "segments":
             options.refuse("step", "unless --candidates is grid")
@@ -173,7 +172,7 @@ class DetectKind(KindSpec):
             candidates=options.candidates,
             cache=cache,
         )
-        data = open_labeled(options.data, options.labels, options.skip_bad)
+        data = photographs.open_labeled(options.data, options.labels, options.skip_bad)
         data.check_classes()
         progress.say(f"read {len(data)} images from {options.data}, of {data.describe_labels()}")
         data.warn_of_misspellings()
@@ -206,43 +205,32 @@ class DetectKind(KindSpec):
         return frozenset(str(label) for label in estimator.classes_)
 
     def read(self, model: Trained, held_out: HeldOut) -> "Photographs":
-        from latentstruct.cli.kinds.detect.files import open_labeled
-
-        data = open_labeled(held_out.data or "", held_out.labels, held_out.skip_bad)
+        data = photographs.open_labeled(held_out.data or "", held_out.labels, held_out.skip_bad)
         data.check_known(model.labels, held_out.allow_unknown)
         return data
 
     def find(self, model: Trained, data: "Photographs") -> "Judged":
-        from latentstruct.cli.kinds.detect.findings import judge
-
-        return judge(model, data)
+        return findings.judge(model, data)
 
     def compare(self, model: Trained, data: "Photographs", found: "Judged") -> dict[str, Any]:
-        from latentstruct.cli.kinds.detect.findings import score_findings
-
-        return score_findings(data, found)
+        return findings.score_findings(data, found)
 
     def evaluate(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
-        from latentstruct.cli.kinds.detect.findings import judge_with_pictures
-
         if held_out.pictures is None:
             return super().evaluate(model, held_out)
         pictures = Path(held_out.pictures)
         check_folder(pictures, CASES_FILE, "pictures")
         data = self.read(model, held_out)
-        found = judge_with_pictures(model, data, pictures)
+        found = findings.judge_with_pictures(model, data, pictures)
         say(f"wrote pictures of {len(data)} images and {CASES_FILE} to {pictures}")
         return found
 
     def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
-        from latentstruct.cli.kinds.detect.files import open_unlabeled
-        from latentstruct.cli.kinds.detect.findings import write_findings
-
         image_files.require_vision()
         folder = Path(output)
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
             raise InputError("output", output, "a folder without a file of this name", f"{PICTURES} is a file.")
-        n_images = write_findings(model, open_unlabeled(data, skip_bad), folder)
+        n_images = findings.write_findings(model, photographs.open_unlabeled(data, skip_bad), folder)
         written = f"{n_images} image{'' if n_images == 1 else 's'}"
         say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 

@@ -21,7 +21,7 @@ class DiverseOptions(TrainOptions):
 
     One line per query: {"query": …, "documents": [{"id": …, "text": …, "subtopics": […]}, …]}.
 
-    Ctrl-C saves the best weights so far. The model does not depend on --seed.
+    The model does not depend on --seed.
 
     Example: latentstruct train diverse queries.jsonl --k 5 -C 10 --valid valid.jsonl -o chooser
     """
@@ -85,7 +85,11 @@ class DiverseKind(KindSpec):
         return model.estimator.predict(candidates(data))
 
     def compare(self, model: Trained, data: "list[io.DiversityQuery]", found: Any) -> dict[str, Any]:
-        return compare_choices(model.estimator, data, found)
+        Y, task = [query.subtopics for query in data], model.estimator.task_
+        scores = asdict(metrics.diversity_scores(Y, found))
+        unweighted = metrics.diversity_scores(Y, task.choose_by(candidates(data), np.ones_like))
+        best = float(np.mean(task.loss(Y, Y)))
+        return {"n_examples": scores.pop("n_queries"), **scores, "unweighted_loss": unweighted.loss, "best_loss": best}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         queries = read_queries(data, model.estimator.task_.k)
@@ -139,15 +143,6 @@ def read_labeled(name: str, k: int) -> "list[io.DiversityQuery]":
             expected = "subtopics of the documents, which may be empty lists"
             raise FormatError(f"{name}, query {query.query!r}", Description("none"), expected)
     return queries
-
-
-def compare_choices(estimator: Any, queries: "list[io.DiversityQuery]", chosen: Any) -> dict[str, Any]:
-    """Return the quality of choices, and that of random, unweighted and best choices."""
-    Y, task = [query.subtopics for query in queries], estimator.task_
-    scores = asdict(metrics.diversity_scores(Y, chosen))
-    unweighted = metrics.diversity_scores(Y, task.choose_by(candidates(queries), np.ones_like))
-    best = float(np.mean(task.loss(Y, Y)))
-    return {"n_examples": scores.pop("n_queries"), **scores, "unweighted_loss": unweighted.loss, "best_loss": best}
 
 
 KIND = DiverseKind()

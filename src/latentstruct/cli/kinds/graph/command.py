@@ -50,8 +50,6 @@ class GraphOptions(LabelOptions):
 
     Nodes and edges may have a type; features are named or lists of numbers; a label that is null is unknown.
 
-    Ctrl-C saves the best weights so far.
-
     Example: latentstruct train graph train.jsonl --hidden topic=3 -C 0.1 --valid test.jsonl -o model
     """
 

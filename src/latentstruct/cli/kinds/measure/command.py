@@ -42,7 +42,7 @@ class MeasureOptions(TrainOptions):
 
     A conventional SVM counts single errors; this one optimizes a measure of all samples together.
 
-    Ctrl-C saves the best weights so far. The model does not depend on --seed.
+    The model does not depend on --seed.
 
     Example: latentstruct train measure train.svm --optimize f1 --valid valid.svm -o detector
     """

@@ -53,8 +53,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     of motifs tested. The model is then trained on all sequences. A motif with an E-value above 0.05 is not significant.
 
     The folder of the model also gets motif.meme, logo.png and sites.bed. With --motifs, further motifs are found where
-    the sites of earlier ones are masked; they are in these files, and the model is that of the first motif. Ctrl-C
-    saves the best weights so far.
+    the sites of earlier ones are masked; they are in these files, and the model is that of the first motif.
 
     The training error is no estimate of the error on other sequences: use --valid, or evaluate on other data.
 

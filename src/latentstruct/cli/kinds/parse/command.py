@@ -9,7 +9,7 @@ from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import KindSpec, Loaded, Record, Settings, Trained, print_ratios
-from latentstruct.cli.lazy import trees_of
+from latentstruct.cli.lazy import brackets, trees_of
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.parameters import AUTO
 from latentstruct.core.parameters import clone
@@ -36,8 +36,6 @@ class ParseOptions(TrainOptions):
     """Train on trees in brackets, such as (S (NP (DT the) (NN dog)) (VP (VB barks))), on one line or several.
 
     Empty elements (-NONE-) are left out.
-
-    Ctrl-C saves the best weights so far.
 
     Example: latentstruct train parse train.mrg --tags --max-length 25 --valid test.mrg -o parser
     """
@@ -168,16 +166,14 @@ class ParseKind(KindSpec):
         return {"n_examples": scores.pop("n_sentences"), **scores}
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.brackets import keep_sentences, read_sentences, write_trees
-
         record = model.record
         # Standard input may have either form.
-        source = keep_sentences(data, TREE_FILES[0])
+        source = brackets.keep_sentences(data, TREE_FILES[0])
         if extension(source) in TREE_FILES:
             sentences = record.sentences(read_trees(source, record))
         else:
-            sentences = read_sentences(source, record.tagged, record.encoding, record.plain_labels)
-        write_trees(output, parse(model.estimator, sentences))
+            sentences = brackets.read_sentences(source, record.tagged, record.encoding, record.plain_labels)
+        brackets.write_trees(output, parse(model.estimator, sentences))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         by_label = sorted(scores["by_label"].items(), key=lambda item: -item[1]["n_true"])[:LABELS_SHOWN]
@@ -194,9 +190,7 @@ class ParseKind(KindSpec):
 
 def read_trees(name: "FilePath", how: ParseOptions | ParseRecord) -> "list[trees_of.Tree]":
     """Read trees of a file."""
-    from latentstruct.io.brackets import read_trees
-
-    return read_trees(name, how.encoding, how.lemmas, plain_labels=how.plain_labels)
+    return brackets.read_trees(name, how.encoding, how.lemmas, plain_labels=how.plain_labels)
 
 
 def shorter(trees: "list[trees_of.Tree]", options: ParseOptions, progress: Progress) -> "list[trees_of.Tree]":

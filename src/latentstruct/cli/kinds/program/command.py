@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from latentstruct import io, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 from latentstruct.progress.display import Progress
-
-if TYPE_CHECKING:
-    from latentstruct.io.programs import ProgramRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +19,6 @@ class ProgramOptions(TrainOptions):
 
     One line per example: {"variables": {"a": {"features": {"near": 1.5}, "value": 1}, …}, "constraints": [{"terms":
     {"a": 1, "b": 1}, "upper": 1}, …]}. Values that are null or left out are unknown: latent.
-
-    Ctrl-C saves the best weights so far.
 
     Example: latentstruct train program train.jsonl --valid test.jsonl -o matcher
     """
@@ -75,10 +71,7 @@ class ProgramKind(KindSpec):
     misses_labels = True
 
     def load(self, options: ProgramOptions, progress: Progress) -> Loaded:
-        from latentstruct.io.programs import read_programs
-        from latentstruct.tasks import Program
-
-        records = read_programs(options.data)
+        records = io.read_programs(options.data)
         features = sorted({name for one in records for x in one.variables.values() for name in x.features})
         if not features:
             raise InputError("data", options.data, "programs with features")
@@ -86,7 +79,7 @@ class ProgramKind(KindSpec):
             sum(map(len, some)) for some in zip(*((one.variables, one.constraints) for one in records), strict=True)
         )
         progress.say(f"read {len(records)} programs, {n_variables} variables, {n_constraints} constraints")
-        task = Program(options.relaxation, options.gap, options.max_nodes)
+        task = tasks.Program(options.relaxation, options.gap, options.max_nodes)
         X, Y = inputs(records, features), [one.output() for one in records]
         task.learn(X, Y)
         estimator = options.latent_svm(task)
@@ -97,53 +90,44 @@ class ProgramKind(KindSpec):
     def fits(self, model: Trained) -> bool:
         return len(model.record.features) == model.estimator.task_.n_features
 
-    def read(self, model: Trained, held_out: HeldOut) -> "list[ProgramRecord]":
-        from latentstruct.io.programs import read_programs
+    def read(self, model: Trained, held_out: HeldOut) -> "list[io.ProgramRecord]":
+        return io.read_programs(held_out.data or "")
 
-        return read_programs(held_out.data or "")
+    def compare(self, model: Trained, data: "list[io.ProgramRecord]", found: list[Any]) -> dict[str, Any]:
+        n_known = n_right = n_true = n_predicted = n_found = n_whole = 0
+        for record, values in zip(data, found, strict=True):
+            pairs = [(one.value, y) for one, y in zip(record.variables.values(), values.tolist(), strict=True)]
+            known = [(truth, y) for truth, y in pairs if truth is not None]
+            right = sum(truth == y for truth, y in known)
+            n_known, n_right, n_whole = n_known + len(known), n_right + right, n_whole + (right == len(known))
+            n_true += sum(truth != 0 for truth, _ in known)
+            n_predicted += sum(y != 0 for _, y in known)
+            n_found += sum(truth == y != 0 for truth, y in known)
+        return {
+            "n_examples": len(data),
+            "example_accuracy": n_whole / len(data),
+            "n_known": n_known,
+            "accuracy": n_right / n_known,
+            **asdict(FoundScore.of_counts(n_true, n_predicted, n_found)),
+        }
 
-    def compare(self, model: Trained, data: "list[ProgramRecord]", found: list[Any]) -> dict[str, Any]:
-        return compare_values(data, found)
-
-    def find(self, model: Trained, data: "list[ProgramRecord]") -> list[Any]:
+    def find(self, model: Trained, data: "list[io.ProgramRecord]") -> list[Any]:
         found: list[Any] = model.estimator.predict(inputs(data, model.record.features))
         return found
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        from latentstruct.io.programs import read_programs, write_values
-
-        records = read_programs(data, labeled=False)
-        write_values(output, records, self.find(model, records))
+        records = io.read_programs(data, labeled=False)
+        io.write_values(output, records, self.find(model, records))
 
     def weight_names(self, model: Trained) -> Sequence[str]:
         names: list[str] = model.record.features
         return names
 
 
-def inputs(records: "list[ProgramRecord]", features: list[str]) -> list[Any]:
+def inputs(records: "list[io.ProgramRecord]", features: list[str]) -> list[Any]:
     """Return programs as the task takes them."""
     columns = {name: k for k, name in enumerate(features)}
     return [one.input(columns) for one in records]
-
-
-def compare_values(records: "list[ProgramRecord]", predicted: list[Any]) -> dict[str, Any]:
-    """Return the quality of predicted values, on known variables."""
-    n_known = n_right = n_true = n_predicted = n_found = n_whole = 0
-    for record, values in zip(records, predicted, strict=True):
-        pairs = [(one.value, y) for one, y in zip(record.variables.values(), values.tolist(), strict=True)]
-        known = [(truth, y) for truth, y in pairs if truth is not None]
-        right = sum(truth == y for truth, y in known)
-        n_known, n_right, n_whole = n_known + len(known), n_right + right, n_whole + (right == len(known))
-        n_true += sum(truth != 0 for truth, _ in known)
-        n_predicted += sum(y != 0 for _, y in known)
-        n_found += sum(truth == y != 0 for truth, y in known)
-    return {
-        "n_examples": len(records),
-        "example_accuracy": n_whole / len(records),
-        "n_known": n_known,
-        "accuracy": n_right / n_known,
-        **asdict(FoundScore.of_counts(n_true, n_predicted, n_found)),
-    }
 
 
 KIND = ProgramKind()

@@ -1,20 +1,18 @@
 """Report of programs: the values of variables that differ."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from latentstruct import io
 from latentstruct.cli.kind import Trained
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Examples, TableBlock
 
-if TYPE_CHECKING:
-    from latentstruct.io.programs import ProgramRecord
-
 MOST_VARIABLES = 60
 
 
-def examples(model: Trained, records: "list[ProgramRecord]", found: list[Any]) -> Examples:
+def examples(model: Trained, records: "list[io.ProgramRecord]", found: list[Any]) -> Examples:
     """Return predicted values, with the share of known ones that are wrong."""
     found = [values.tolist() for values in found]
     wrong, known = [], []
@@ -31,7 +29,7 @@ def examples(model: Trained, records: "list[ProgramRecord]", found: list[Any]) -
     )
 
 
-def _values(record: "ProgramRecord", values: list[Any]) -> TableBlock:
+def _values(record: "io.ProgramRecord", values: list[Any]) -> TableBlock:
     """Return the variables that are not 0, or wrong."""
     rows = [
         [shorten(name), "?" if one.value is None else f"{one.value:g}", f"{y:g}"]

@@ -23,8 +23,6 @@ class RankOptions(TrainOptions):
 
     The default maximizes the precision of the first k documents, starting from a weighted classifier.
 
-    Ctrl-C saves the best weights so far.
-
     Example: latentstruct train rank train.txt --k 5 -C 10 --valid vali.txt -o ranker
     """
 

@@ -11,12 +11,14 @@ from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import LABEL_WEIGHTS, Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import image_files, patches
 from latentstruct.cli.options import HeldOut, ImageOptions
-from latentstruct.core.lazy import np
+from latentstruct.core.lazy import LazyModule, np
 from latentstruct.io.text import write_text
 from latentstruct.progress.display import Progress, print_table, show_share
 
 if TYPE_CHECKING:
     from latentstruct.cli.kinds.segment.files import Judged, LabeledImages
+
+labeled = LazyModule("latentstruct.cli.kinds.segment.files")
 
 LEGEND_FILE, OVERLAYS = "legend.tsv", "overlays"
 STALLED = "stalled"
@@ -34,8 +36,6 @@ class SegmentOptions(ImageOptions):
     Both may be in one folder or zip archive, in its folders images and labels.
 
     Patches in a grid over the image get texture words and colors as features; neighbors influence each other.
-
-    Ctrl-C saves the best weights so far.
 
     Example: latentstruct train segment photos masks -o model; latentstruct predict model new -o predicted
     """
@@ -132,13 +132,11 @@ class SegmentKind(KindSpec):
     )
 
     def load(self, options: SegmentOptions, progress: Progress) -> Loaded:
-        from latentstruct.cli.kinds.segment.files import LabeledImages, read_patches
-
         image_files.require_vision()
         features = options.features()
-        files = LabeledImages.open(options.data, options.labels, options.unknown)
+        files = labeled.LabeledImages.open(options.data, options.labels, options.unknown)
         called = files.names_beside() if options.names is None else image_files.read_label_names(options.names)
-        data = read_patches(files, features, progress)
+        data = labeled.read_patches(files, features, progress)
         record = SegmentRecord(
             features=features.to_state(),
             labels=data.labels,
@@ -171,10 +169,8 @@ class SegmentKind(KindSpec):
         return frozenset()
 
     def read(self, model: Trained, held_out: HeldOut) -> "LabeledImages":
-        from latentstruct.cli.kinds.segment.files import LabeledImages, check_held_out
-
-        data = LabeledImages.open_as(model.record, held_out.data or "", held_out.labels)
-        check_held_out(data, model, held_out.allow_unknown)
+        data = labeled.LabeledImages.open_as(model.record, held_out.data or "", held_out.labels)
+        labeled.check_held_out(data, model, held_out.allow_unknown)
         return data
 
     def choose(self, data: "LabeledImages", rows: Sequence[int]) -> "LabeledImages":
@@ -182,9 +178,7 @@ class SegmentKind(KindSpec):
         return replace(data, chosen=[names[i] for i in rows])
 
     def find(self, model: Trained, data: "LabeledImages") -> "Judged":
-        from latentstruct.cli.kinds.segment.files import judge
-
-        return judge(model, data)
+        return labeled.judge(model, data)
 
     def compare(self, model: Trained, data: "LabeledImages", found: "Judged") -> dict[str, Any]:
         return found.scores
@@ -192,16 +186,14 @@ class SegmentKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str) -> None:
         from PIL import Image
 
-        from latentstruct.cli.kinds.segment.files import open_images, predict_pixels
-
         image_files.require_vision()
         folder, record = Path(output), model.record
-        files, colors = open_images(data), image_files.label_colors(record.labels)
+        files, colors = labeled.open_images(data), image_files.label_colors(record.labels)
         (folder / OVERLAYS).mkdir(parents=True, exist_ok=True)
         counts = dict.fromkeys(record.labels, 0)
         legend = "label\tname\tcolor\tpixels\n"
         write_text(folder / LEGEND_FILE, legend)
-        for name, image, labels in predict_pixels(model, files):
+        for name, image, labels in labeled.predict_pixels(model, files):
             places = np.searchsorted(record.labels, labels)
             for code, count in zip(*np.unique(labels, return_counts=True), strict=True):
                 counts[int(code)] += int(count)

@@ -31,8 +31,6 @@ class SegmentsOptions(FeatureOptions, LabelOptions):
 
     Unlike train chain, the weights depend on whole spans: on their length, and on the span before.
 
-    Ctrl-C saves the best weights so far.
-
     Example: latentstruct train segments train.jsonl --valid test.jsonl -o spans
     """
 
@@ -147,7 +145,16 @@ class SegmentsKind(KindSpec):
         return data
 
     def compare(self, model: Trained, data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
-        return compare_spans(data, found)
+        n_true, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
+        n_right = 0
+        for truth, guess in zip(data.spans, found, strict=True):
+            right = set(truth) & {tuple(span) for span in guess}
+            for counts, spans in ((n_true, truth), (n_predicted, guess), (n_correct, right)):
+                counts.update(str(label) for *_, label in spans)
+            n_right += len(right) == len(truth) == len(guess)
+        scores = asdict(FoundScore.of_counts(n_true.total(), n_predicted.total(), n_correct.total()))
+        by_label = {label: asdict(one) for label, one in FoundScore.of_each(n_true, n_predicted, n_correct).items()}
+        return {"n_examples": len(found), "example_accuracy": n_right / len(found), **scores, "by_label": by_label}
 
     def find(self, model: Trained, data: Sentences) -> list[list[Span]]:
         predicted = model.estimator.predict(model.features.transform(data.inputs()))
@@ -192,20 +199,6 @@ def read_sentences(name: str, labeled: bool, plain: bool = False) -> Sentences:
     if not texts:
         raise FormatError(name, Description("none"), "sentences, one per line")
     return Sentences([one.tokens for one in texts], [one.spans or [] for one in texts], texts)
-
-
-def compare_spans(data: Sentences, found: list[list[Span]]) -> dict[str, Any]:
-    """Return precision, recall and F1 of spans, overall and per label."""
-    n_true, n_predicted, n_correct = Counter[str](), Counter[str](), Counter[str]()
-    n_right = 0
-    for truth, guess in zip(data.spans, found, strict=True):
-        right = set(truth) & {tuple(span) for span in guess}
-        for counts, spans in ((n_true, truth), (n_predicted, guess), (n_correct, right)):
-            counts.update(str(label) for *_, label in spans)
-        n_right += len(right) == len(truth) == len(guess)
-    scores = asdict(FoundScore.of_counts(n_true.total(), n_predicted.total(), n_correct.total()))
-    by_label = {label: asdict(one) for label, one in FoundScore.of_each(n_true, n_predicted, n_correct).items()}
-    return {"n_examples": len(found), "example_accuracy": n_right / len(found), **scores, "by_label": by_label}
 
 
 KIND = SegmentsKind()
