@@ -32,6 +32,7 @@ SUITES = (
     "motif_scan",
     "own_tasks",
     "programs",
+    "tracking",
     "wide_graphs",
     "startup",
     "serving",
