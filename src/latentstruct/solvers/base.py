@@ -361,6 +361,9 @@ def checked_bound(objective: Objective, w: Vector | None, value: float, lower_bo
     excess = lower_bound - value
     if excess <= 0.0:
         return lower_bound
+    if excess <= ROUNDING * abs(value):
+        # The larger terms need not be computed, which takes a pass over the data.
+        return value
     if excess > _rounding(objective, w, value):
         raise InputError(
             "task",

@@ -27,10 +27,18 @@ ORACLE_VISITS = 1.0
 # Examples with less than this fraction of the mean gap are skipped in the next sweep.
 LEAST_SHARE = 0.1
 # Iterations before dual variables are extrapolated, which costs as much as a visit of each example: in short runs most
-# of the time is spent on new planes.
-PATIENCE = 40
+# of the time is spent on new planes. The same from given weights.
+PATIENCE, WARM_PATIENCE, NEVER = 40, 10, 2**62
+# Weights per example above which neither extrapolation nor precise solutions over the kept planes pay: most planes that
+# are needed are still unknown.
+MANY_WEIGHTS = 100
 # Maximum sweeps for the problem over the kept planes, and its precision relative to the tolerance or the gap.
 SETTLING_SWEEPS, SETTLED = 100, 0.3
+
+
+def has_many_weights(objective: Objective) -> bool:
+    """Return whether there are so few examples for the weights that finding planes takes most of the time."""
+    return objective.n_features > MANY_WEIGHTS * objective.n_examples
 
 
 @dataclass
@@ -47,12 +55,20 @@ class Ascent(DualPoint):
     """Visits of examples since then."""
     patience: int = PATIENCE
     """Iterations before the first extrapolation."""
-    last: bool = False
-    """Whether it continues to the end, even if it is slow."""
+    after_bundle: bool = False
+    """Whether a bundle has stalled before."""
     precise: bool = False
     """Whether each iteration solves the problem over the kept planes."""
     began: int = 0
     """Iterations before it became precise."""
+
+    def certifies(self) -> bool:
+        """Return whether the dual value proves the best weights so far, which then needs no further oracle call."""
+        if not self.monitor.is_small(self.monitor.objective - self.value):
+            return False
+        self.refresh()
+        self.monitor.bound(self.value, self.store.below)
+        return self.monitor.is_small()
 
     def sweep(self, rows: Indices, steps: int) -> tuple[Vector, float]:
         """Improve the listed examples one by one; return their gaps before, and the gain of the dual value.
@@ -83,7 +99,9 @@ class BlockAscent(BaseSolver):
     for all examples at an average of the recent w, which gives the exact objective there and new planes. The dual value
     is a lower bound at any time, so every iteration ends with a certified gap. Before the first iteration two passes
     over the data query the oracle in parts. From given weights there are no such passes; the problem over the kept
-    planes is solved in each iteration, and the oracle is queried halfway between its solution and the best weights.
+    planes is solved in each iteration, and the oracle is queried halfway between its solution and the best weights. If
+    these weights are optimal, training ends after the first pass as soon as its planes prove it; several outputs of
+    equal score per example need a pass for each, as the oracle finds one of them only.
 
     Parameters
     ----------
@@ -145,22 +163,26 @@ class BlockAscent(BaseSolver):
         monitor: Monitor,
         w: Vector,
         state: Any,
-        gives_up: Callable[[Ascent], bool] | None = None,
-        last: bool = True,
+        gives_up: Callable[[Ascent], bool] = lambda point: False,
+        after_bundle: bool = False,
     ) -> Ascent:
-        """Run until a limit or the tolerance is reached, or until it gives up; `last` if no other solver follows."""
+        """Run until a limit or the tolerance is reached, or until it gives up."""
         point = Ascent(objective, monitor, w, state, self.max_planes, self.cache_mb)
         # The best weights so far are always known.
         monitor.closing = None
         if not monitor.resumed:
             point.rng, point.average = np.random.default_rng(self.random_state), w
-            point.warm, point.last = state is None and bool(w.any()), last
-            # After another solver has stalled, only precise iterations may still gain something.
-            point.precise = last and gives_up is not None
+            point.warm = state is None and bool(w.any())
+            # After a bundle has stalled, only precise iterations may still gain something.
+            point.precise = point.after_bundle = after_bundle
             point.began = len(monitor.history)
             if state is not None and not self.settle:
                 # The planes and nearly optimal dual variables are known: only the slow last part remains.
                 point.patience = 0
+            elif has_many_weights(objective):
+                point.patience = NEVER
+            elif point.warm:
+                point.patience = WARM_PATIENCE
         if not (monitor.resumed or point.warm):
             if state is not None and self.settle:
                 self._settle(point)
@@ -174,13 +196,16 @@ class BlockAscent(BaseSolver):
                     point.ascend(rows, steps=self.steps)
             if state is not None and monitor.is_small():
                 monitor.close_iteration()
-        while not (monitor.reason or (gives_up is not None and gives_up(point))):
+        while not (monitor.reason or gives_up(point)):
             point.store.tick()
             iterations, share = len(monitor.history) + 1, AVERAGE
-            if point.precise or point.warm:
-                self._settle(point)
-            else:
+            if not (point.precise or point.warm):
                 self._sweep(point)
+            else:
+                self._settle(point)
+                if point.certifies():
+                    monitor.close_iteration()
+                    break
             if point.warm:
                 # The objective is low at the best weights, but the planes that are active near them are missing.
                 assert monitor.best is not None

@@ -11,7 +11,7 @@ from latentstruct.core.protocols import Iteration
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import boolean, integer
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.block_ascent import Ascent, BlockAscent
+from latentstruct.solvers.block_ascent import Ascent, BlockAscent, has_many_weights
 from latentstruct.solvers.bundle import MOST_PLANES, Bundle, Descent, PlaneBundle, affordable_planes
 
 CACHED_PLANES = 50
@@ -48,7 +48,7 @@ class HingeSolver(BaseSolver):
         the gap, decreasing as in the last `patience` iterations, would need five times as many more. Each further
         iteration then also solves the problem over the kept planes. If these iterations are slow by the same rule, with
         a quarter of the patience, the bundle follows. With more weights than examples, it follows after ten times as
-        many iterations.
+        many iterations; with more than a hundred per example, iterations stay imprecise.
     hopeless : float, default=0.5
         Relative gap after `patience` iterations above which block ascent counts as slow in any case; with 0, the bundle
         follows without such precise iterations.
@@ -78,8 +78,8 @@ class HingeSolver(BaseSolver):
         more = 1 if d <= n else MORE_PATIENCE
         leaves = partial(self._leaves, more if affordable_planes(d) == MOST_PLANES else 0)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
-            point = blocks._ascend(objective, monitor, w, state, leaves, last=False)
-            if monitor.reason or point.last:
+            point = blocks._ascend(objective, monitor, w, state, leaves)
+            if monitor.reason or point.after_bundle:
                 monitor.reason = monitor.reason or "stalled"
                 return
             assert monitor.best is not None
@@ -89,7 +89,7 @@ class HingeSolver(BaseSolver):
         if monitor.reason in ("", "stalled"):
             assert monitor.best is not None
             monitor.solver, monitor.reason, monitor.found = None, "", ""
-            blocks._ascend(objective, monitor, monitor.best, monitor.state.remembered, leaves)
+            blocks._ascend(objective, monitor, monitor.best, monitor.state.remembered, leaves, after_bundle=True)
             monitor.reason = monitor.reason or "stalled"
 
     def _leaves(self, more: int, point: Ascent) -> bool:
@@ -97,21 +97,15 @@ class HingeSolver(BaseSolver):
 
         `more` is the factor of the patience before the bundle; 0 to continue to the end.
         """
-        if point.last:
+        if point.after_bundle:
             return self._stands_still(point.monitor.history[point.began :])
         history, precise = point.monitor.history[point.began :], point.precise or point.warm
         patience = max(1, self.patience // LESS) if precise else self.patience
-        slow = self._crawls(patience, history) or self._is_far(patience, history)
-        if slow and not (precise or (more and self.hopeless == 0.0)):
+        slow, bundle_next = self._is_slow(patience, history), more and self.hopeless == 0.0
+        if slow and not (precise or bundle_next or has_many_weights(point.objective)):
             point.precise, point.began = True, len(point.monitor.history)
             return False
-        if not (slow and more):
-            return False
-        return self._crawls(more * patience, history) or self._is_far(more * patience, history)
-
-    def _is_far(self, patience: int, history: list[Iteration]) -> bool:
-        """Return whether the gap is still large."""
-        return len(history) >= patience and history[-1].gap > self.hopeless * abs(history[-1].objective)
+        return slow and more > 0 and self._is_slow(more * patience, history)
 
     def _stands_still(self, history: list[Iteration]) -> bool:
         """Return whether, at the pace of the last iterations, the goal is out of reach within `max_iter`."""
@@ -120,12 +114,16 @@ class HingeSolver(BaseSolver):
         gap, goal = history[-1].gap, self.tol * abs(history[-1].objective)
         return gap > goal > 0 and math.log(gap / goal) > self.max_iter * _pace(history, self.patience)
 
-    def _crawls(self, patience: int, history: list[Iteration]) -> bool:
-        """Return whether the gap decreases so slowly that the goal is far."""
-        if len(history) < 2 * patience:
+    def _is_slow(self, patience: int, history: list[Iteration]) -> bool:
+        """Return whether the gap is still large, or decreases so slowly that the goal is far."""
+        if len(history) < patience:
             return False
-        gap, goal = history[-1].gap, self.tol * abs(history[-1].objective)
-        return gap > goal > 0 and math.log(gap / goal) > MOST_SPELLS * patience * _pace(history, patience)
+        gap, objective = history[-1].gap, abs(history[-1].objective)
+        if gap > self.hopeless * objective:
+            return True
+        goal = self.tol * objective
+        falls = len(history) >= 2 * patience and gap > goal > 0
+        return falls and math.log(gap / goal) > MOST_SPELLS * patience * _pace(history, patience)
 
 
 def _pace(history: list[Iteration], span: int) -> float:
