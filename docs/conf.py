@@ -84,7 +84,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_" if WITH_DATA else r"/start/plot_",
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("latentstruct", "latentstruct_papers.datasets"),
-    "reference_url": {"latentstruct": None},
+    "reference_url": {"latentstruct": None, "latentstruct_papers": None},
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,

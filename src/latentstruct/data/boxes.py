@@ -27,15 +27,7 @@ LIMIT = 350
 
 
 def check_boxes(boxes: Any, name: str) -> Boxes:
-    """Return boxes as a float64 array (m, 4), or raise an error that names `name` and the box.
-
-    Parameters
-    ----------
-    boxes : array of shape (m, 4) or (4,)
-        At least one box; a single one may be one-dimensional.
-    name : str
-        Parameter name for error messages.
-    """
+    """Return boxes, or one of shape (4,), as a float64 array (m, 4); errors name `name` and the box."""
     expected = "at least one box of four numbers x0, y0, x1, y1"
     found = np.ascontiguousarray(numbers_of(boxes, name, expected))
     if found.shape == (4,):
@@ -50,18 +42,7 @@ def check_boxes(boxes: Any, name: str) -> Boxes:
 
 
 def overlaps(A: Any, B: Any) -> NDArray[np.float64]:
-    """Return the overlap |A ∩ B| / |A ∪ B| of all pairs of boxes.
-
-    Parameters
-    ----------
-    A, B : arrays of shape (a, 4) and (b, 4)
-        The boxes.
-
-    Returns
-    -------
-    array of shape (a, b)
-        From 0 for disjoint boxes to 1 for equal boxes.
-    """
+    """Return the overlap |A ∩ B| / |A ∪ B|, from 0 to 1, of all pairs of boxes (a, 4) and (b, 4)."""
     left, right = check_boxes(A, "A"), check_boxes(B, "B")
     table = np.empty((len(left), len(right)))
     overlap_table(left, right, table)
@@ -69,19 +50,9 @@ def overlaps(A: Any, B: Any) -> NDArray[np.float64]:
 
 
 def nearest_box(boxes: Any, truth: Any) -> int:
-    """Return the index of the box that overlaps most with a true one.
+    """Return the index of the first box (m, 4) that overlaps most with a true one; `truth` has one box or several.
 
-    Parameters
-    ----------
-    boxes : array of shape (m, 4)
-        The boxes to choose from.
-    truth : array of shape (4,) or (k, 4)
-        The true box, or several; the best overlap counts.
-
-    Returns
-    -------
-    int
-        The first of the best; if none overlaps, the one with the nearest center.
+    If none overlaps, it is the one with the nearest center.
     """
     found, true = check_boxes(boxes, "boxes"), check_boxes(truth, "truth")
     table = overlaps(found, true).max(axis=1)
@@ -99,7 +70,7 @@ def grid_boxes(
     aspects: Sequence[float] = ASPECTS,
     limit: int = LIMIT,
 ) -> Boxes:
-    """Return candidate boxes: the whole image, and a grid of boxes of several sizes and shapes.
+    """Return candidate boxes (m, 4): the whole image first, and a grid of boxes of several sizes and shapes.
 
     Parameters
     ----------
@@ -107,21 +78,13 @@ def grid_boxes(
         Size of the image in pixels.
     step : int, default=8
         Minimum distance between neighboring boxes of one shape in pixels.
-    sizes : sequence of float
-        √(width · height) of the boxes relative to that of the image. Boxes that would be longer than the image are
-        clipped to its length.
-    aspects : sequence of float
-        Width over height of the boxes.
+    sizes, aspects : sequence of float
+        √(width · height) of the boxes relative to that of the image, and width over height. Boxes that would be longer
+        than the image are clipped to its length.
     limit : int, default=350
         Maximum number of boxes. If the grid has more, the distance grows to a fraction of width and height that is
         the same for all shapes: small boxes stay dense, large ones become few. If there are more shapes than
         that, some are omitted.
-
-    Returns
-    -------
-    float64 array of shape (m, 4)
-        1 ≤ m ≤ limit distinct boxes of whole pixels, the whole image first. Those of a shape are spaced evenly from
-        border to border.
     """
     check_grid(width, height, step, sizes, aspects, limit)
     shapes = _shapes(width, height, sizes, aspects)

@@ -109,19 +109,9 @@ def _decode(raw: bytes, name: str) -> "tuple[PillowImage, str | None]":
 
 
 def parse_image(raw: bytes, name: str = "the image") -> Pixels:
-    """Decode an image.
+    """Decode a PNG, JPEG, BMP or PPM file as red, green and blue, (height, width, 3); `name` is that of the file.
 
-    Parameters
-    ----------
-    raw : bytes
-        The contents of a PNG, JPEG, BMP or PPM file.
-    name : str
-        File name for error messages.
-
-    Returns
-    -------
-    uint8 array of shape (height, width, 3)
-        Red, green and blue; transparency is dropped, grays are repeated, 16 bits are scaled to 8.
+    Transparency is dropped, grays are repeated, 16 bits are scaled to 8.
     """
     image, _ = _decode(raw, name)
     if image.mode.startswith("I"):
@@ -130,22 +120,10 @@ def parse_image(raw: bytes, name: str = "the image") -> Pixels:
 
 
 def parse_label_image(raw: bytes, name: str = "the label image", colors: bool | None = None) -> NDArray[np.int64]:
-    """Decode an image whose pixels are labels.
+    """Decode a PNG, BMP or PPM file whose pixels are labels, (height, width); `name` is that of the file.
 
-    Parameters
-    ----------
-    raw : bytes
-        The contents of a PNG, BMP or PPM file: with a palette or gray values as labels, or with colors
-        as labels.
-    name : str
-        File name for error messages.
-    colors : bool, optional
-        Whether labels are colors; a palette is then applied. By default the file determines it.
-
-    Returns
-    -------
-    int64 array of shape (height, width)
-        Numbers from 0 to 255, or 256 + 65536 red + 256 green + blue for colors; see `label_name`.
+    Labels are the numbers of a palette or gray values, 0 to 255, or colors as 256 + 65536 red + 256 green + blue; see
+    `label_name`. With `colors`, a palette is applied. By default the file determines it.
     """
     image, kind = _decode(raw, name)
     if kind in JPEGS:
@@ -180,18 +158,7 @@ def label_code(name: str) -> int:
 
 
 def read_label_names(path: FilePath) -> dict[int, str]:
-    """Read the names of labels.
-
-    Parameters
-    ----------
-    path : path
-        A text file with a line such as ``3 tree`` or ``#ff0000 car`` per label; empty lines are skipped.
-
-    Returns
-    -------
-    dict of int to str
-        Names by the codes of `parse_label_image`.
-    """
+    """Read the names of labels by their codes, from lines such as ``3 tree`` or ``#ff0000 car``, or empty ones."""
     file = path_text(path)
     return _label_names(numbered_lines(file), file)
 
@@ -347,15 +314,8 @@ class ImageFiles:
 def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None:
     """Write a label image as PNG with a palette; `parse_label_image` is the inverse.
 
-    Parameters
-    ----------
-    path : path
-        The file.
-    labels : int array of shape (height, width)
-        The position in `codes` of the label of each pixel.
-    codes : sequence of int
-        Labels as codes of `parse_label_image`. Codes below 256 become the numbers of the file; colors
-        become its palette.
+    `labels` (height, width) are positions in `codes`. Codes below 256 become the numbers of the file; colors become its
+    palette.
     """
     require_vision()
     from PIL import Image
@@ -372,23 +332,9 @@ def write_label_image(path: FilePath, labels: Any, codes: Sequence[int]) -> None
 def draw_overlay(
     image: Any, labels: Any, names: Sequence[str], colors: Sequence[Color], opacity: float = 0.5
 ) -> Pixels:
-    """Draw labels over an image, with a legend below.
+    """Draw labels over an image, with a legend of their names and colors below.
 
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    labels : int array of shape (height, width)
-        Index of the label of each pixel, −1 for none.
-    names, colors : sequences
-        Names and colors of the labels.
-    opacity : float, default=0.5
-        Weight of the colors relative to the image.
-
-    Returns
-    -------
-    uint8 array of shape (height + height of the legend, width, 3)
-        The picture.
+    `labels` (height, width) are indices, −1 for none; `opacity` is the weight of the colors relative to the image.
     """
     places = np.asarray(labels)
     known = places >= 0

@@ -59,15 +59,7 @@ def preorder(tree: Tree) -> Iterator[Tree]:
 
 
 def check_tree(tree: object, name: str = "tree") -> None:
-    """Raise InputError unless `tree` is a well-formed tree whose labels and words hold no whitespace.
-
-    Parameters
-    ----------
-    tree : object
-        Value to check.
-    name : str
-        Parameter name for error messages.
-    """
+    """Raise InputError about `name` unless `tree` is well-formed and its labels and words hold no whitespace."""
     stack: list[object] = [tree]
     while stack:
         node = stack.pop()
@@ -142,15 +134,6 @@ def plain_label(label: str) -> str:
 
     Labels that begin with ``-``, such as ``-NONE-`` and ``-LRB-``, are not changed.
 
-    Parameters
-    ----------
-    label : str
-        A label of a constituent, or a tag.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> [plain_label(label) for label in ("NP-SBJ-1", "NP=2", "PRP$", "-LRB-")]
@@ -200,16 +183,9 @@ def binarize(tree: Tree, markov: int | None = None) -> Tree:
     """Return the tree with at most two children per node, using artificial nodes from left to right.
 
     A node A over B₁ … B_m with m > 2 becomes A over B₁ and an artificial node that stands for the rest, which is over
-    B₂ and the next rest, and so on. The artificial label contains A and the preceding children, all of them or the
-    last `markov` of them. It contains spaces, unlike labels of treebanks, so that `debinarize` is the exact inverse.
-
-    Parameters
-    ----------
-    tree : Tree
-        A tree that `check_tree` accepts.
-    markov : int, optional
-        Number of preceding children in an artificial label; all by default, so that the binary rules allow no
-        other sequences of children than those seen.
+    B₂ and the next rest, and so on. The artificial label contains A and the preceding children: all of them, so that
+    the binary rules allow no other sequences of children than those seen, or the last `markov` of them. It contains
+    spaces, unlike labels of treebanks, so that `debinarize` is the exact inverse.
 
     Examples
     --------

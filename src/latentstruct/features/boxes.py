@@ -59,20 +59,11 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
 
 
 def oriented_gradients(image: Any) -> Values:
-    """Return the strength of the gradient of each pixel in each of 9 directions.
+    """Return the strength of the gradient of each pixel of an image (height, width, 3) in each of 9 directions.
 
-    As in `skimage.feature.hog`: differences of neighbors, 0 at the border, of the channel where they are strongest,
-    and directions from 0 to 180 degrees in equal parts.
-
-    Parameters
-    ----------
-    image : float array of shape (height, width, 3)
-        The image.
-
-    Returns
-    -------
-    array of shape (height, width, 9)
-        Each pixel has strength in one direction only.
+    As in `skimage.feature.hog`: differences of neighbors, 0 at the border, of the channel where they are strongest, and
+    directions from 0 to 180 degrees in equal parts. Each pixel of the result (height, width, 9) has strength in one
+    direction only.
     """
     down, across = np.zeros_like(image), np.zeros_like(image)
     down[1:-1] = image[2:] - image[:-2]
@@ -90,21 +81,10 @@ def oriented_gradients(image: Any) -> Values:
 
 
 def cell_histograms(planes: Values, boxes: Boxes, n_cells: int) -> Values:
-    """Return the mean strength of each direction in n_cells × n_cells equal parts of each box.
+    """Return the mean strength of each direction in n_cells × n_cells equal parts of boxes, (m, n_cells, n_cells, 9).
 
-    Parameters
-    ----------
-    planes : array of shape (height, width, 9)
-        The strengths.
-    boxes : array of shape (m, 4)
-        Boxes inside the image; a pixel contributes in proportion to the part of it in the box.
-    n_cells : int
-        Cells per side.
-
-    Returns
-    -------
-    array of shape (m, n_cells, n_cells, 9)
-        The means, rows before columns.
+    `planes` (height, width, 9) are the strengths. Boxes (m, 4) are inside the image; a pixel contributes in proportion
+    to the part of it in the box.
     """
     height, width, n_planes = planes.shape
     sums = np.zeros((height + 1, width + 1, n_planes))
@@ -125,17 +105,9 @@ def cell_histograms(planes: Values, boxes: Boxes, n_cells: int) -> Values:
 
 
 def normalized_blocks(histograms: Values) -> Values:
-    """Return the histograms of blocks of 2 × 2 neighboring cells, normalized per block ("L2-Hys").
+    """Return the histograms of blocks of 2 × 2 neighboring cells, (m, n − 1, n − 1, 2, 2, 9), given those of cells.
 
-    Parameters
-    ----------
-    histograms : array of shape (m, n, n, 9)
-        The histograms of the cells.
-
-    Returns
-    -------
-    array of shape (m, n − 1, n − 1, 2, 2, 9)
-        Normalized to length 1, clipped at 0.2 and normalized again.
+    They are normalized to length 1, clipped at 0.2 and normalized again ("L2-Hys").
     """
     blocks = np.lib.stride_tricks.sliding_window_view(histograms, (BLOCK, BLOCK), axis=(1, 2))
     blocks = blocks.transpose(0, 1, 2, 4, 5, 3)
@@ -146,17 +118,9 @@ def normalized_blocks(histograms: Values) -> Values:
 
 
 def describe_cells(histograms: Values) -> NDArray[np.float32]:
-    """Return a unit vector per box: its cells, each the mean over the blocks it belongs to.
+    """Return a unit vector (9 n²,) per box: its cells, each the mean over the blocks it belongs to.
 
-    Parameters
-    ----------
-    histograms : array of shape (m, n, n, 9)
-        The histograms of the cells.
-
-    Returns
-    -------
-    float32 array of shape (m, 9 n²)
-        Cells row by row, then directions; zeros for a box without gradients.
+    They are in the order of the histograms (m, n, n, 9); zeros for a box without gradients.
     """
     blocks, n_cells = normalized_blocks(histograms), histograms.shape[1]
     total, count = np.zeros_like(histograms), np.zeros((n_cells, n_cells, 1))
@@ -172,24 +136,12 @@ def describe_cells(histograms: Values) -> NDArray[np.float32]:
 
 
 def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
-    """Return position, size and shape of boxes relative to their image, and the products of these.
+    """Return position, size and shape of boxes (m, 4) relative to their image, and the products of these, (m, 14).
 
-    With the center (c_x, c_y), the width w and the height h of a box in an image of W × H,
-    g = (2c_x/W − 1, 2c_y/H − 1, ½log₂(wh/WH), log₂(w/h)), and a row is (g_j, …, g_j g_k for j ≤ k, …)/√14. Weights of
-    these can prefer any position, size and shape, more or less strictly. Rows of typical candidates have length of
-    about 1.
-
-    Parameters
-    ----------
-    boxes : array of shape (m, 4)
-        Boxes inside the image.
-    width, height : float
-        Size of the image.
-
-    Returns
-    -------
-    array of shape (m, 14)
-        One row per box, invariant to the scale of image and box.
+    With the center (c_x, c_y), the width w and the height h of a box in an image of W × H, g = (2c_x/W − 1, 2c_y/H − 1,
+    ½log₂(wh/WH), log₂(w/h)), and a row is (g_j, …, g_j g_k for j ≤ k, …)/√14. Weights of these can prefer any position,
+    size and shape, more or less strictly. Rows of typical candidates have length of about 1, and do not depend on the
+    scale of image and box.
     """
     sides = boxes[:, 2:] - boxes[:, :2]
     size = np.array([width, height], dtype=np.float64)

@@ -78,22 +78,11 @@ def _patch_counts(values: Any, n_values: int, patch: int, step: int) -> NDArray[
 
 
 def patch_labels(labels: Any, n_labels: int, patch: int = 20, step: int = 10) -> NDArray[np.int64]:
-    """Return the most frequent label of the pixels of each patch.
+    """Return the most frequent label of the pixels of each patch, row by row, (rows · columns,).
 
-    Parameters
-    ----------
-    labels : int array of shape (height, width)
-        The label of each pixel from 0 to n_labels − 1, or −1 for unknown.
-    n_labels : int
-        The number of labels.
-    patch, step : int
-        Side of a patch and distance of neighboring ones.
-
-    Returns
-    -------
-    int64 array of shape (rows · columns,)
-        Row by row; −1 if more pixels are unknown than have any single label. In a tie the lowest label wins, and any
-        label over unknown.
+    `labels` (height, width) are from 0 to n_labels − 1, or −1 for unknown; `patch` is the side of a patch, `step` the
+    distance of neighboring ones. A patch is −1 if more pixels are unknown than have any single label. In a tie the
+    lowest label wins, and any label over unknown.
     """
     values = np.asarray(labels)
     if values.size and not UNKNOWN <= values.min() <= values.max() < n_labels:
@@ -107,21 +96,9 @@ def patch_labels(labels: Any, n_labels: int, patch: int = 20, step: int = 10) ->
 
 
 def spread_patches(values: Any, size: Sequence[int], patch: int = 20, step: int = 10) -> Any:
-    """Return for each pixel the value of the patch with the nearest center.
+    """Return for each pixel of an image of `size` (height, width) the value of the patch with the nearest center.
 
-    Parameters
-    ----------
-    values : array of shape (rows · columns,) or (rows, columns)
-        The values of the patches of an image, row by row.
-    size : (height, width)
-        The size of the image.
-    patch, step : int
-        Side of a patch and distance of neighboring ones.
-
-    Returns
-    -------
-    array of shape (height, width)
-        The values of the pixels.
+    `values` are those of patches, row by row, (rows · columns,) or (rows, columns).
     """
     rows, columns = patch_shape(size, patch, step)
     nearest = [
@@ -132,20 +109,7 @@ def spread_patches(values: Any, size: Sequence[int], patch: int = 20, step: int 
 
 
 def color_histograms(image: Any, patch: int, step: int) -> Matrix:
-    """Return the fractions of pixels of each patch in 16 ranges of red, of green and of blue.
-
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    patch, step : int
-        Side of a patch and distance of neighboring ones.
-
-    Returns
-    -------
-    array of shape (rows · columns, 48)
-        The fractions of each channel sum to 1.
-    """
+    """Return the fractions of pixels of each patch in 16 ranges of red, of green and of blue, (rows · columns, 48)."""
     bins = np.asarray(image) // (256 // N_BINS)
     counts = [_patch_counts(bins[..., channel], N_BINS, patch, step) for channel in range(3)]
     shares: Matrix = np.concatenate(counts, axis=2).reshape(-1, N_COLORS) / float(patch * patch)
@@ -153,19 +117,9 @@ def color_histograms(image: Any, patch: int, step: int) -> Matrix:
 
 
 def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32]:
-    """Return a histogram of oriented gradients of each patch: 4 × 4 cells with 8 orientations.
+    """Return a histogram of oriented gradients of each patch: 4 × 4 cells with 8 orientations, (rows · columns, 128).
 
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    patch, step : int
-        Side of a patch and distance of neighboring ones.
-
-    Returns
-    -------
-    float32 array of shape (rows · columns, 128)
-        Normalized per patch, clipped at 0.2 and normalized again, as in SIFT.
+    They are normalized per patch, clipped at 0.2 and normalized again, as in SIFT.
     """
     require_vision()
     from skimage.feature import hog
@@ -228,19 +182,7 @@ class PatchFeatures(Parametrized):
             raise InputError("step", self.step, f"a multiple of {self.patch // CELLS}, a quarter of `patch`")
 
     def fit(self, images: Iterable[Any], y: Any = None) -> Self:
-        """Learn the codebook.
-
-        Parameters
-        ----------
-        images : iterable of uint8 arrays of shape (height, width, 3)
-            The images to learn from.
-        y : ignored
-            For scikit-learn.
-
-        Returns
-        -------
-        self
-        """
+        """Learn the codebook from images (height, width, 3)."""
         self.check()
         self._learn([texture_descriptors(image, self.patch, self.step) for image in _checked(images)])
         return self
@@ -268,18 +210,7 @@ class PatchFeatures(Parametrized):
         return len(self.codebook_) + N_COLORS
 
     def transform(self, images: Iterable[Any]) -> list[PatchGrid]:
-        """Return the features of the patches of images.
-
-        Parameters
-        ----------
-        images : iterable of uint8 arrays of shape (height, width, 3)
-            The images.
-
-        Returns
-        -------
-        list of PatchGrid
-            Sparse features of shape (rows · columns, n_words + 48) and (rows, columns) of each image.
-        """
+        """Return the features of the patches of images (height, width, 3): sparse, (rows · columns, n_words + 48)."""
         check_is_fitted(self, "codebook_")
         return [self._grid(*self._describe(image)) for image in _checked(images)]
 
@@ -362,23 +293,9 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
     """Return initial weights for training: those of logistic regression on single patches, and 0 for edges.
 
     Belief propagation on grids is reliable if patches are informative by themselves. Training from other initial
-    weights easily reaches weights of edges at which it fails, and an objective that is too low.
-
-    Parameters
-    ----------
-    task : Graph
-        The task, which learns from X and Y.
-    X : list of GraphInput
-        Graphs of patches; a linear combination of their features is constant, as for `PatchFeatures`.
-    Y : list of int arrays
-        Labels of the patches, −1 where unknown.
-    C : float, default=1.0
-        Weight of each patch relative to ½‖w‖².
-
-    Returns
-    -------
-    array of shape (task.n_features,)
-        The weights.
+    weights easily reaches weights of edges at which it fails, and an objective that is too low. `task` is a `Graph`,
+    which learns from graphs X of patches and their labels Y; a linear combination of the features of X is constant, as
+    for `PatchFeatures`. C is the weight of each patch relative to ½‖w‖².
     """
     real(0.0).check(C, "C")
     task.learn(X, Y)

@@ -517,18 +517,7 @@ class MentionPairFeatures(Transformer):
         return np.array(self.feature_names, dtype=object)
 
     def transform(self, documents: Iterable[Document]) -> "list[sparse.csr_array]":
-        """Return the features of the pairs of each document.
-
-        Parameters
-        ----------
-        documents : iterable of n Document
-            The documents, each with at least one mention.
-
-        Returns
-        -------
-        list of csr_array of shape (m(m − 1)/2, d)
-            Ones, in the order (0,1), (0,2), …, (1,2), … of the m mentions of each document.
-        """
+        """Return the features of the pairs (0,1), (0,2), …, (1,2), … of the mentions of documents, (m(m − 1)/2, d)."""
         counted = each(documents, len(documents), "documents processed") if isinstance(documents, Sized) else documents
         return [self._document(document, k) for k, document in enumerate(counted)]
 

@@ -12,18 +12,7 @@ class NamedFeatures(Transformer):
     vocabulary_: dict[str, int]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the names of the features in the order of their columns.
-
-        Parameters
-        ----------
-        input_features : object
-            Not used.
-
-        Returns
-        -------
-        array of shape (n_features,)
-            The names.
-        """
+        """Return the names of the features in the order of their columns."""
         check_is_fitted(self, "vocabulary_")
         return np.array(list(self.vocabulary_), dtype=object)
 

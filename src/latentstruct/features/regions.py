@@ -30,19 +30,9 @@ def segment_boxes(image: Any, limit: int = LIMIT) -> Boxes:
 
     The image is divided into segments of similar color (Felzenszwalb & Huttenlocher 2004). The two most similar
     neighbors are joined until one segment remains (Uijlings et al. 2013): similar in color, small, and filling their
-    common box. All segments and groups are candidates, if their box has at least 2 % of the image.
-
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    limit : int, default=350
-        Maximum number of boxes. If there are more, those of small groups and segments are omitted.
-
-    Returns
-    -------
-    float64 array of shape (m, 4)
-        1 ≤ m ≤ limit distinct boxes of whole pixels, the whole image first, large groups before small ones.
+    common box. All segments and groups are candidates, if their box has at least 2 % of the image. They are at most
+    `limit` distinct boxes (m, 4) of whole pixels, the whole image first, large groups before small ones, which are
+    omitted first.
     """
     integer(1).check(limit, "limit")
     require_vision()

@@ -24,20 +24,9 @@ CHUNK = 4096
 def rotation_matrix(height: int, width: int, angle: float) -> "sparse.csr_array":
     """Return the matrix that rotates an image about its center, as a linear map of its pixels.
 
-    A pixel of the rotated image is interpolated between the four pixels around its origin; values outside the image
-    are 0.
-
-    Parameters
-    ----------
-    height, width : int
-        Size of the image and of the rotated one.
-    angle : float
-        In degrees, counterclockwise in the displayed image (rows run down).
-
-    Returns
-    -------
-    csr_array of shape (height · width, height · width)
-        R with at most four entries per row: R @ image.ravel() is the rotated image.
+    The angle is in degrees, counterclockwise in the displayed image (rows run down). A pixel of the rotated image is
+    interpolated between the four pixels around its origin; values outside the image are 0. R @ image.ravel() is the
+    rotated image.
     """
     turn = np.deg2rad(angle)
     rows, columns = (axis.ravel() for axis in np.indices((height, width)))

@@ -87,19 +87,10 @@ class Table:
                 self.source.fail(column, "distinct column names")
 
     def split(self, texts: Mapping[int, str]) -> Iterator[tuple[list[str], list[float]]]:
-        """Yield texts and numbers of each row.
+        """Yield the texts and the other cells, finite numbers, of each row.
 
-        Parameters
-        ----------
-        texts : mapping of int to str
-            Positions of the columns of text, in increasing order, and their names in messages. No cell may be empty.
-
-        Yields
-        ------
-        texts : list of str
-            The text of each of these columns.
-        numbers : list of float
-            All other cells, which must be finite numbers.
+        `texts` are positions of the columns of text, in increasing order, and their names in messages. None of their
+        cells may be empty.
         """
         names = [column for k, column in enumerate(self.header) if k not in texts]
         taken = sorted(texts, reverse=True)

@@ -21,16 +21,9 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 def read_records(source: Source, kind: type[Record], expected: str) -> Iterator[Record]:
-    """Yield the records of a text; empty lines are skipped.
+    """Yield the records of a text, which declares their fields; empty lines are skipped.
 
-    Parameters
-    ----------
-    source : Source
-        The lines.
-    kind : type
-        The type of a record, which declares the fields.
-    expected : str
-        What is expected on each line, such as "a graph".
+    `expected` is what a line must be, such as "a graph".
     """
     decoder = msgspec.json.Decoder(kind)
     for raw in source:

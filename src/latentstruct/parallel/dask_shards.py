@@ -329,11 +329,8 @@ def _added(first: WorkerHandle, *second: WorkerHandle) -> WorkerHandle:
 def opened(executor: Any) -> Iterator[Any]:
     """Yield the client of an executor, and close what was created for it.
 
-    Parameters
-    ----------
-    executor : "dask" or distributed.Client
-        A client is used as it is. "dask" is the client of this process, or of the worker this runs on; without any, a
-        cluster on this machine with one worker per core, closed at the end.
+    A client is used as it is. "dask" is the client of this process, or of the worker this runs on; without any, a
+    cluster on this machine with one worker per core, closed at the end.
     """
     distributed = _import_distributed(executor)
     if isinstance(executor, distributed.Client):
@@ -375,19 +372,9 @@ def _in_dask_task(distributed: Any) -> bool:
 
 
 def connect(executor: str | None, scheduler: str | None) -> Any:
-    """Return the `executor` of estimators for options of the command line.
+    """Return the `executor` of estimators for options of the command line; the caller must close a client.
 
-    Parameters
-    ----------
-    executor : "dask" or None
-        None is this process.
-    scheduler : str, optional
-        Address of a Dask scheduler, such as tcp://host:8786. Without it, a cluster on this machine is started.
-
-    Returns
-    -------
-    "dask", distributed.Client or None
-        The caller must close a client.
+    None is this process; "dask" without the address of a scheduler is a cluster on this machine.
     """
     if executor is None and scheduler is not None:
         raise InputError("executor", executor, "'dask' if `scheduler` is given")

@@ -143,17 +143,10 @@ def places_of_blocks(n_results: int, length: int, n_places: int) -> Indices:
 
 
 def shard_bounds(side: TaskOracle, X: Any) -> Indices:
-    """Return the bounds 0 = b_0 < b_1 < … = n of shards in memory. They depend on task and data only.
+    """Return the bounds 0 = b_0 < b_1 < … = n of shards in memory, given the free side of all examples X.
 
-    Shards have about equal work; small data are one shard. If the work of a task is unknown, as in Python, an
-    example counts by its length if it has one, otherwise as 1.
-
-    Parameters
-    ----------
-    side : TaskOracle
-        The free side of all examples.
-    X : collection of length n
-        The examples.
+    They depend on task and data only. Shards have about equal work; small data are one shard. If the work of a task is
+    unknown, as in Python, an example counts by its length if it has one, otherwise as 1.
     """
     bounds = side.sum_bounds()
     if bounds is not None:

@@ -52,11 +52,8 @@ if hasattr(os, "register_at_fork"):
 def effective_jobs(n_jobs: Any) -> int:
     """Return the number of threads for `n_jobs`, or raise InputError.
 
-    Parameters
-    ----------
-    n_jobs : int or None
-        None and −1 mean one thread per core that this process may use, but one in a worker process, whose
-        siblings use the others; k ≥ 1 means k threads.
+    None and −1 mean one thread per core that this process may use, but one in a worker process, whose siblings use the
+    others; k ≥ 1 means k threads.
     """
     N_JOBS.check(n_jobs, "n_jobs")
     if n_jobs is None or n_jobs == -1:
@@ -107,19 +104,12 @@ def _thread_pools(n_modules: int) -> Any:
 def chunk_by_work(work: Vector, least: float = 0.0) -> Indices:
     """Return the bounds 0 = b_0 < b_1 < … < b_p = n of consecutive chunks of about equal work.
 
-    Parameters
-    ----------
-    work : ndarray of shape (n,)
-        Elementary steps of each example, of about a nanosecond; 0 for those that threads cannot share.
-    least : float
-        Minimum steps of a chunk; `STEPS_OF_PIECE` if that is more.
+    `work` (n,) are elementary steps of each example, of about a nanosecond; 0 for those that threads cannot share. A
+    chunk has at least `least` and `STEPS_OF_PIECE` steps. With more work there are more and larger chunks: their number
+    grows as the square root of the work.
 
-    Notes
-    -----
-    With more work there are more and larger chunks: their number grows as the square root of the work.
-
-    Sums over examples are computed per chunk and added in the order of the chunks. Because the bounds do not depend
-    on the number of threads, neither do the results, to the last bit.
+    Sums over examples are computed per chunk and added in the order of the chunks. Because the bounds do not depend on
+    the number of threads, neither do the results, to the last bit.
     """
     n, total = len(work), float(work.sum())
     wanted = min(math.sqrt(2.0 * total / STEPS_OF_PIECE), total / max(STEPS_OF_PIECE, least), n, MOST_PIECES)
@@ -137,17 +127,9 @@ def chunk_by_work(work: Vector, least: float = 0.0) -> Indices:
 def thread_map(function: Callable[[Item], Answer], items: Sequence[Item], n_jobs: int = 1) -> list[Answer]:
     """Return the results of the function for all items, in their order, computed by up to `n_jobs` threads.
 
-    Nested calls inside such a thread run serially. The first error in the order of the items is raised,
-    and so is Ctrl-C, as soon as running items are done. No further items are started.
-
-    Parameters
-    ----------
-    function : callable
-        Called with one item. It should release the interpreter lock most of the time.
-    items : sequence
-        Its arguments.
-    n_jobs : int
-        Maximum number of threads, including that of the caller; see `effective_jobs`.
+    Nested calls inside such a thread run serially. The first error in the order of the items is raised, and so is
+    Ctrl-C, as soon as running items are done. No further items are started. The function should release the interpreter
+    lock most of the time.
     """
     answers: list[Answer] = []
     _share(function, items, answers.append, n_jobs, len(items))
@@ -184,20 +166,9 @@ class Chunks:
 def thread_fold(
     function: Callable[[Item], Answer], items: Sequence[Item], take: Callable[[Answer], None], n_jobs: int = 1
 ) -> None:
-    """Pass the results of the function for all items to `take`, in the order of the items.
+    """Pass the results of the function for all items to `take`, in the order of the items and one at a time.
 
     As `thread_map`, but at most two results per thread are held at a time.
-
-    Parameters
-    ----------
-    function : callable
-        Called with one item, by several threads concurrently.
-    items : sequence
-        Its arguments.
-    take : callable
-        Called with one result, by one thread at a time.
-    n_jobs : int
-        Maximum number of threads.
     """
     _share(function, items, take, n_jobs, 2 * n_jobs)
 

@@ -28,12 +28,9 @@ def is_temporary(name: str) -> bool:
 
 
 def replace_files(contents: Mapping[Path, Iterable[Any]]) -> None:
-    """Write files so that each appears complete. None is replaced unless all could be written.
+    """Write files, given as chunks, so that each appears complete. None is replaced unless all could be written.
 
-    Parameters
-    ----------
-    contents : mapping of Path to iterable of bytes-like
-        The chunks of each file. Files are replaced in this order, and each is on the disk before the next.
+    Files are replaced in this order, and each is on the disk before the next.
     """
     partial: dict[Path, Path] = {}
     with ExitStack() as stack:

@@ -265,19 +265,9 @@ def _checksum(facts: dict[str, str], arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def read_checkpoint(path: Path, identity: dict[str, dict[str, str]]) -> Tree:
-    """Read a state tree of the training that `identity` describes.
+    """Read a state tree of the training that `identity` describes: what is unchanged, by subject ("data", …) and name.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    identity : dict of str to dict of str to str
-        By subject ("data", "task", …) and name, what must be unchanged.
-
-    Returns
-    -------
-    tree
-        As it was written. FormatError is raised for a damaged or foreign file, InputError for one of another training.
+    FormatError is raised for a damaged or foreign file, InputError for one of another training.
     """
     try:
         with safe_open(path, "np") as file:

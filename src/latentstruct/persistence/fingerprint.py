@@ -19,12 +19,9 @@ NAMED = (type, type(len), type(lambda: None))
 def digest(value: Any) -> str:
     """Return a checksum of data.
 
-    Parameters
-    ----------
-    value : object
-        Numbers, strings, arrays, sparse matrices and containers of them are identified by their contents, other
-        objects by their types and attributes, those that can be neither copied nor serialized by their types alone,
-        and examples in files by their stored checksum.
+    Numbers, strings, arrays, sparse matrices and containers of them are identified by their contents, other objects by
+    their types and attributes, those that can be neither copied nor serialized by their types alone, and examples in
+    files by their stored checksum.
     """
     sums = hashlib.sha256()
     _Feeder(sums.update).feed(value)

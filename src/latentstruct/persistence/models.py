@@ -238,18 +238,11 @@ def _weights_of(vectors: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def save_model(path: str | Path, estimator: Any, extra: Any = None, compact: bool = False) -> None:
-    """Write a trained estimator to the folder `path`.
+    """Write a trained estimator to the folder `path`, which is made if needed.
 
-    Parameters
-    ----------
-    path : path
-        A folder, made if needed; an earlier model there is replaced, a model.json of another program is not.
-    estimator : estimator
-        A fitted estimator. A custom task is named, not stored: pass it to `load` again.
-    extra : JSON-able, optional
-        Stored with the model, for instance the state of a feature extractor.
-    compact : bool, default=False
-        Whether only weights that are not zero are stored, in single precision.
+    An earlier model there is replaced, a model.json of another program is not. A custom task is named, not stored: pass
+    it to `load` again. `extra` is stored with the model, for instance the state of a feature extractor. If `compact`,
+    only weights that are not zero are stored, in single precision.
     """
     from latentstruct import __version__
 

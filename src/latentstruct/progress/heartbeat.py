@@ -40,18 +40,9 @@ class _State:
 
 
 def each(items: Iterable[T], total: int, what: str, size: int = 1) -> Iterator[T]:
-    """Yield items and count them for `Heartbeat`.
+    """Yield `total` items and count them for `Heartbeat`; one is done when the next one is requested.
 
-    Parameters
-    ----------
-    items : iterable
-        The items; one is done when the next one is requested.
-    total : int
-        Their number.
-    what : str
-        Their name with what is done to them, such as "examples decoded".
-    size : int, default=1
-        Number of units per item.
+    `what` is their name with what is done to them, such as "examples decoded"; an item counts `size` of these.
     """
     if _State.count is not None:
         # Parts of what is counted already.

@@ -30,25 +30,10 @@ def draw_boxes(
     colors: Sequence[Color] | None = None,
     true_boxes: Any = None,
 ) -> Pixels:
-    """Draw boxes with captions over an image, and the true boxes in white.
+    """Draw boxes (k, 4) with captions over an image, and the true boxes (m, 4) in white.
 
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    boxes : array of shape (k, 4)
-        x0, y0, x1, y1 in pixels, right and bottom exclusive.
-    captions : sequence of k str, optional
-        Text of each box; an empty text is not drawn.
-    colors : sequence of k colors, optional
-        Red, green and blue of each box; by default those of a fixed palette.
-    true_boxes : array of shape (m, 4), optional
-        True boxes for comparison.
-
-    Returns
-    -------
-    uint8 array of shape (height, width, 3)
-        The image with boxes. Lines and letters scale with the image.
+    An empty caption is not drawn; colors are those of a fixed palette by default. Lines and letters scale with the
+    image.
     """
     require_vision()
     from PIL import Image, ImageDraw
@@ -106,19 +91,8 @@ def _caption(pen: "ImageDraw", box: Any, text: str, color: Color, size: tuple[in
 def draw_chances(image: Any, boxes: Any, chances: Any) -> Pixels:
     """Scale the brightness of each pixel by the probability that it lies in an uncertain box.
 
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    boxes : array of shape (k, 4)
-        x0, y0, x1, y1 of the candidates in pixels, right and bottom exclusive.
-    chances : array of shape (k,)
-        The probability of each.
-
-    Returns
-    -------
-    uint8 array of shape (height, width, 3)
-        The image: pixels in no probable box keep a quarter of their brightness, the most probable all of it.
+    `chances` (k,) are those of the candidates (k, 4). Pixels in no probable box keep a quarter of their brightness, the
+    most probable all of it.
     """
     pixels, found = np.asarray(image), np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     weights = finite_of(chances, "chances", (len(found),), "one number per box")

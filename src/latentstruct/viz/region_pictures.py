@@ -24,17 +24,7 @@ LIGHT, DARK = (255, 255, 255), (25, 25, 25)
 def fit_image(image: Any, longest: int = LONGEST_SIDE) -> Pixels:
     """Return a resized image whose longer side has at most `longest` pixels, and not much less than 320.
 
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    longest : int, default=480
-        Maximum pixels of the longer side. A small image is enlarged, each pixel to a square.
-
-    Returns
-    -------
-    uint8 array of shape (height', width', 3)
-        The image with the same aspect ratio.
+    A small image is enlarged, each pixel to a square.
     """
     require_vision()
     from PIL import Image
@@ -67,21 +57,7 @@ def fit_labels(labels: Any, size: Sequence[int]) -> NDArray[np.int64]:
 def draw_regions(image: Any, labels: Any, colors: Sequence[Color], numbers: Sequence[int]) -> Pixels:
     """Draw labeled regions over an image: their colors, and a number in the largest region of each label.
 
-    Parameters
-    ----------
-    image : uint8 array of shape (height, width, 3)
-        The image.
-    labels : int array of shape (height, width)
-        Index of the label of each pixel, −1 if unknown; such regions are hatched.
-    colors : sequence of colors
-        Colors of the labels.
-    numbers : sequence of int
-        Number to write for each label.
-
-    Returns
-    -------
-    uint8 array of shape (height, width, 3)
-        The image with regions.
+    `labels` (height, width) are indices, −1 if unknown; such regions are hatched.
     """
     from PIL import Image, ImageDraw, ImageFont
 

@@ -217,20 +217,7 @@ def _finish(ax: "Axes", x: str, y: str, whole: bool) -> None:
 
 
 def plot_regularization_path(path: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw objective and lower bound of a `RegularizationPath` over C, with held-out scores on a second axis.
-
-    Parameters
-    ----------
-    path : RegularizationPath
-        The path.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes of the objective.
-    """
+    """Draw objective and lower bound of a `RegularizationPath` over C, with held-out scores on a second axis."""
     ax = new_axes(3.2) if ax is None else ax
     ax.plot(path.Cs, path.objectives, color="C0", label="objective")
     bounded = np.isfinite(path.lower_bounds)
@@ -248,20 +235,7 @@ def plot_regularization_path(path: Any, ax: "Axes | None" = None) -> "Axes":
 
 
 def plot_fold_scores(result: Any, ax: "Axes | None" = None) -> "Axes":
-    """Draw the mean scores of a `FoldScores` with their standard errors, the scores of a baseline beside them.
-
-    Parameters
-    ----------
-    result : FoldScores
-        The scores.
-    ax : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-        The axes.
-    """
+    """Draw the mean scores of a `FoldScores` with their standard errors, the scores of a baseline beside them."""
     ax = new_axes(3.2) if ax is None else ax
     numeric = all(isinstance(value, int | float) for value in result.values)
     places = result.values if numeric else range(len(result.values))

@@ -51,23 +51,8 @@ def model_page(
 ) -> Page:
     """Return the page of a model trained by the command, or saved from Python if `kind` is None.
 
-    Parameters
-    ----------
-    kind : KindSpec or None
-        The kind of the model.
-    model : Trained
-        The model; without a kind its record is not used.
-    examples : Examples or None
-        Predictions to show.
-    out_of_fold : sequence of (str, str)
-        Names and values of out-of-fold scores, which are shown first.
-    choices : sequence of FoldScores
-        The scores that C was chosen by.
-
-    Returns
-    -------
-    Page
-        Summary, predictions, weights, timing and training.
+    Out-of-fold scores are shown first, then predictions if there are `examples`; `choices` are the scores of folds by
+    which parameters were chosen.
     """
     from latentstruct.persistence.models import read_settings
 

@@ -108,16 +108,9 @@ def letter_runs(letters: str, marks: list[Mark], begin: int, end: int) -> list[t
 
 
 def estimator_motif(estimator: Any, X: Any, Y: Any) -> tuple[list[Block], Examples | None]:
-    """Return the weights and predictions of a motif that was trained in Python.
+    """Return the weights and predictions of a motif that was trained in Python, for sequences X if there are some.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted on a `Motif`.
-    X : Sequences, sequence of str or None
-        Sequences; the logo is that of the positive ones.
-    Y : sequence or None
-        Their labels; predicted ones are used if None.
+    The logo is that of the positive sequences; without labels Y, that of those predicted positive.
     """
     if X is None:
         return [weights_block(estimator)], None

@@ -53,15 +53,7 @@ class Picture(NamedTuple):
 
 
 def draw_svg(drawing: Drawing, prefix: str) -> Picture:
-    """Draw a plot in the colors of the page.
-
-    Parameters
-    ----------
-    drawing : Drawing
-        The plot.
-    prefix : str
-        Prefix of the element ids, which must be unique in a page.
-    """
+    """Draw a plot in the colors of the page; `prefix` makes the ids of its elements unique in the page."""
     require_plots()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -99,15 +99,7 @@ def _drawn(examples: Examples, title: str, chosen: Sequence[int], losses: NDArra
 
 
 def estimator_examples(estimator: Any, X: Any, Y: Any) -> Examples:
-    """Return the predictions of a fitted estimator for examples of any task, shown as text.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    X, Y : collections of length n
-        In the format of its task; Y may be None.
-    """
+    """Return the predictions of a fitted estimator for examples of any task, shown as text; Y may be None."""
     predicted = estimator.predict(X)
     n = len(predicted)
     latents = estimator.predict_latent(X) if estimator.task_.latent else None
