@@ -33,6 +33,7 @@ from latentstruct_papers import (
 )
 from latentstruct_papers.datasets import Mnist, load_mnist
 from latentstruct_papers.datasets.idx import TYPES, read_idx
+from latentstruct_papers.trials import Setup
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
 
@@ -366,7 +367,7 @@ def test_paired_differences():
 def test_self_paced_experiment(in_place_of_mnist):
     sizes = selfpaced_digits.Sizes(((3, 8),), (1.0, 10.0), 2, 40, 80, 20.0)
     said = []
-    found = selfpaced_digits.run(sizes=sizes, say=said.append)
+    found = selfpaced_digits.run(Setup(say=said.append), sizes)
     assert len(said) == 2
     assert "3-8: 40 training and 80 test images" in found.data
     table, overall, cost = found.tables
@@ -462,7 +463,7 @@ def test_lowest_objective_within_calls(sparse_pair):
 def test_groupnorm_experiment(in_place_of_mnist):
     sizes = groupnorm_digits.Sizes(((1, 7),), (100.0,), 2, 3, 20, 40, 40, 20.0)
     said = []
-    found = groupnorm_digits.run(sizes=sizes, say=said.append)
+    found = groupnorm_digits.run(Setup(say=said.append), sizes)
     assert len(said) == 2
     path, accuracy, budgets, times, descent = found.tables
     assert [row[:2] for row in path.rows] == [["1-7", "×100"]]
@@ -484,7 +485,7 @@ def test_experiment_with_many_digits(in_place_of_mnist, monkeypatch):
     monkeypatch.setattr(groupnorm_mnist, "DIGITS", (3, 8, 9))
     sizes = groupnorm_mnist.Sizes(60, 80, 4, (3.0, 0.3), 60, 0.03)
     said = []
-    found = groupnorm_mnist.run(sizes=sizes, say=said.append)
+    found = groupnorm_mnist.run(Setup(say=said.append), sizes)
     assert len(said) == 8
     accuracy, angles = found.tables
     assert [row[0] for row in accuracy.rows][2:] == [
