@@ -14,7 +14,7 @@ from latentstruct import (
     Chain,
     DictFeatures,
     FeaturePipeline,
-    Graph,
+    Multiclass,
     StructuralSVM,
     WindowFeatures,
     load,
@@ -57,7 +57,7 @@ def test_methods_are_those_of_the_model_on_the_features(tagger):
 
 def test_methods_that_the_model_lacks(tagger):
     assert not hasattr(tagger, "predict_proba")
-    assert not hasattr(FeaturePipeline(WindowFeatures(), StructuralSVM(Graph())), "predict_topk")
+    assert not hasattr(FeaturePipeline(WindowFeatures(), StructuralSVM(Multiclass())), "predict_topk")
     unfitted = FeaturePipeline(WindowFeatures(), CRF(Chain()))
     assert not hasattr(unfitted, "classes_")
     for method in (unfitted.predict, unfitted.transform):

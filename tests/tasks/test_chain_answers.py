@@ -11,6 +11,7 @@ import reference
 from error_fields import raises
 from latentstruct import CRF, Chain, HiddenCRF, StructuralSVM, load
 from latentstruct.tasks import TransitionRules, tagging_rules
+from latentstruct.tasks.chain.rules import rules_of
 from latentstruct.testing import check_task
 
 LABELS = ["B-x", "I-x", "O"]
@@ -153,3 +154,36 @@ def test_refusals():
         model.sample(X, 0)
     assert not hasattr(StructuralSVM(Chain()).fit(X, Y), "log_probability")
     assert model.task_.tags.topk
+
+
+def test_forbidden_pairs_are_rules(tmp_path):
+    pairs = [("O", "I-x"), (None, "I-x"), ("B-x", None)]
+    expected = BIO._replace(end=np.array([False, True, True]))
+    for found, known in zip(rules_of(pairs, LABELS), expected, strict=True):
+        np.testing.assert_array_equal(found, known)
+    rng, X, Y = data(2, expected)
+    model = fitted(CRF(Chain(labels=LABELS, rules=pairs)), X, Y, lambda d: rng.normal(size=d))
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    for one in (model, again):
+        for x, found in zip(X, one.predict_topk(X, 100), strict=True):
+            assert {tuple(best.y) for best in found} == {tuple(item) for item in enumerated(model, x, expected)[0]}
+    for wrong in ([("O", "I-y")], [(None, None)], [("O",)], ["O"], ({"O"}, 1)):
+        with raises():
+            CRF(Chain(labels=LABELS, rules=wrong)).fit(X, Y)
+
+
+def test_rules_of_a_trained_model_change():
+    rng, X, Y = data(3, BIO)
+    model = fitted(CRF(Chain(labels=LABELS)), X, Y, lambda d: rng.normal(size=d))
+    strict = model.with_task(rules="BIO")
+    assert model.task_.rules is None
+    assert strict.coef_ is model.coef_
+    for x, found in zip(X, strict.predict_topk(X, 2), strict=True):
+        items, scores = enumerated(model, x, BIO)
+        assert list(found[0].y) == items[int(np.argmax(scores))]
+    assert strict.task.rules == "BIO"
+    with raises("labels"):
+        model.with_task(labels=["a"])
+    with raises("parameters"):
+        model.with_task(start=True)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from latentstruct import __version__
+from latentstruct.cli.answers import Answers, Decoding
 from latentstruct.cli.common import check_folder, check_output, ended_by_interrupt, is_prepared, say_warnings
 from latentstruct.cli.curve import curve, curve_options
 from latentstruct.cli.declaring import (
@@ -21,6 +22,7 @@ from latentstruct.cli.declaring import (
     option,
     output_file_option,
     quiet_option,
+    rules_option,
     seed_option,
     skip_bad_option,
 )
@@ -102,7 +104,7 @@ def common(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions:
+class PredictOptions(Answers):
     """Predict labels, sites, clusters, boxes, alignments, trees, documents or scores for a file.
 
     KINDS
@@ -117,12 +119,10 @@ class PredictOptions:
     data: str = argument("File as for training; - is standard input.", sets="records")
     output: str = output_file_option()
     confidence: bool = option(False, "Chains: add a column with the probability of each label.")
-    topk: int | None = option(
-        None, "Chains: number of best labelings to write.", metavar="K", min=1, shown="the best one"
-    )
     text: bool = option(
         False, "Chains, spans: DATA is plain text, a sentence on each line, which is divided into tokens."
     )
+    rules: str | None = rules_option()
     skip_bad: bool = skip_bad_option()
 
 
@@ -132,15 +132,16 @@ def predict(options: PredictOptions) -> None:
     check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
     kind.check_output(output, options.data)
-    flags = {name: value for name in ("confidence", "topk", "text", "skip_bad") if (value := getattr(options, name))}
+    flags = {name: value for name in ("confidence", "text", "rules", "skip_bad") if (value := getattr(options, name))}
     kind.check_flags(flags)
+    trained = kind.answering(trained, options)
     with kind.naming(options.data):
         kind.predict(trained, options.data, output, **flags)
     sys.stdout.flush()
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(HeldOut):
+class EvaluateOptions(Decoding, HeldOut):
     """Compare predictions with the truth.
 
     KINDS
@@ -162,6 +163,7 @@ def evaluate(options: EvaluateOptions) -> None:
     """Print the quality of predictions."""
     kind, trained = load_trained(options.model)
     options.check(kind)
+    trained = kind.answering(trained, options)
     named = {name: value for name, value in options.values.items() if isinstance(value, str)}
     with kind.naming(options.data or ""):
         scores = kind.evaluate(trained, options)

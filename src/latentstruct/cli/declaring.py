@@ -90,6 +90,14 @@ allow_unknown_option = partial(option, False, "Count labels the model does not k
 skip_bad_option = partial(
     option, False, "Leave out images, labels, sequences and documents that cannot be used, and report them."
 )
+rules_option = partial(
+    option,
+    None,
+    "Tagging scheme (BIO, BIOES or BILOU), or a file of pairs of labels of which the second may not follow the first; "
+    "<s> is the begin and </s> the end. Labels that this forbids are not predicted.",
+    metavar="SCHEME|FILE",
+    shown="any label may follow any other",
+)
 output_file_option = partial(
     option, "-", "File to write; - is standard output.", "-o", "--output", metavar="FILE", shown="-"
 )

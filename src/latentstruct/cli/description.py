@@ -33,12 +33,6 @@ def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
     return result
 
 
-def has_probabilities(estimator: Any) -> bool:
-    """Return whether a model has probabilities, or only scores."""
-    temperature = estimator._temperature()
-    return bool(temperature.output > 0 or temperature.latent > 0)
-
-
 def largest(values: Any, top: int) -> list[int]:
     """Return the positions of the values of largest size, the largest first, zeros left out."""
     size = np.abs(values)

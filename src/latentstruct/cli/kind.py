@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from latentstruct.cli.answers import Answers, Decoding, check_answers, chosen
 from latentstruct.cli.common import STANDARD_STREAM, check_folder, check_output, is_prepared, located
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -54,6 +55,7 @@ class Trained:
     features: Any = None
     labels: frozenset[Any] = frozenset()
     say: Callable[[str], None] = say
+    answers: Answers = Answers()
 
     def damaged(self, why: str) -> FormatError:
         """Return the error of a model whose parts contradict each other."""
@@ -219,6 +221,8 @@ class KindSpec(ABC):
         The file that identifies the folder that `predict` writes, empty if it writes a file.
     predict_flags : frozenset of str
         Options of predict that `predict` takes.
+    answers : frozenset of str
+        Fields of `Answers` that `predict` follows, with the values of `decode` other than "best".
     item : str
         What the files call an example, such as "graph", if examples have their order; errors then name its number.
     score_facts : tuple of (str, str)
@@ -272,6 +276,7 @@ class KindSpec(ABC):
     evaluation_hint: ClassVar[str] = "Pass labeled data as `data`."
     folder_mark: ClassVar[str] = ""
     predict_flags: ClassVar[frozenset[str]] = frozenset()
+    answers: ClassVar[frozenset[str]] = frozenset()
     item: ClassVar[str] = ""
     score_facts: ClassVar[DeclaredFacts] = ()
     described: ClassVar[tuple[str, ...]] = ()
@@ -417,6 +422,20 @@ class KindSpec(ABC):
         for name, value in flags.items():
             if name not in self.predict_flags:
                 raise InputError(name, value, f"left out for a {self.name} model")
+
+    def f1_loss(self, model: Trained) -> Callable[..., Any] | None:
+        """Return the function of 1 − F1 of true and predicted outputs for --decode f1."""
+        return None
+
+    def answering(self, model: Trained, options: Decoding) -> Trained:
+        """Return a model that answers what the options of a command ask for; raise if its kind does not support it."""
+        given = options.given_answers
+        check_answers(given, self.answers, self.name)
+        return replace(model, answers=Answers(**given))
+
+    def outputs(self, model: Trained, X: Any) -> Sequence[Any]:
+        """Return one output of each example: the best one, or what the options of the command ask for."""
+        return chosen(model.estimator, X, model.answers, self.f1_loss(model))
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:

@@ -234,13 +234,15 @@ class TaskTags:
         Whether the methods of `LatentLossTask` are implemented, as `ModLat` needs.
     classifier, binary : bool
         Whether an output is one label per example, and whether there are only two.
+    partial_outputs : bool
+        Whether outputs may be known in part, so that `complete` fills in the rest.
     row_examples : bool
         Whether X may be a matrix with one row of numbers per example; the task then provides `WeightedInputs`.
     state_weights : bool
         Whether latent states may have separate weights, as in `StateWeights`.
     single_example : bool
         Whether all rows together are one example, so that rows have no weights.
-    marginals, pair_marginals, confidence, scores, topk, sample : bool
+    marginals, pair_marginals, confidence, scores, topk, sample, min_risk : bool
         Whether these methods are implemented.
     storable : bool
         Whether batches can be stored by `pack` and `unpack`.
@@ -264,6 +266,7 @@ class TaskTags:
     latent_loss: bool = False
     classifier: bool = False
     binary: bool = False
+    partial_outputs: bool = False
     row_examples: bool = False
     state_weights: bool = False
     single_example: bool = False
@@ -273,6 +276,7 @@ class TaskTags:
     scores: bool = False
     topk: bool = False
     sample: bool = False
+    min_risk: bool = False
     storable: bool = False
     threaded_decoding: bool = False
     refit_parameters: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.objective import Objective, Rescaling, build_objective
+from latentstruct.core.parameters import clone
 from latentstruct.core.protocols import (
     Batch,
     Callback,
@@ -143,6 +144,8 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         it. Not kept in model files.
     restart_objectives_ : list of float
         The objective of each start. The best start was kept.
+    calibrated_temperature_ : float or None
+        The temperature of probabilities that `calibrate` found.
     states_ : ndarray of shape (S, H)
         Norm of the weights of each class and latent state, where states have weights of their own; see `prune`.
     """
@@ -500,9 +503,32 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         self.n_iter_, self.n_oracle_calls_ = result.n_iter, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
         self.restart_objectives_ = result.start_objectives or [result.objective]
-        self.validation_scores_ = []
+        self.validation_scores_, self.calibrated_temperature_ = [], None
 
     _warn = warn_about_training
+
+    def with_task(self, **parameters: Any) -> Self:
+        """Return a copy of the trained model with other parameters of the task that weights do not depend on.
+
+        For example, ``model.with_task(rules="BIO")`` predicts by other rules of `Chain`.
+
+        Parameters
+        ----------
+        **parameters
+            The parameters; those in ``task.tags.refit_parameters`` that do not change the number of weights.
+        """
+        check_weights(self)
+        found, task = copy(self), copied(self.task_)
+        free = task.tags.refit_parameters
+        for name, value in parameters.items():
+            if name not in free:
+                raise InputError(name, value, f"left out: only {', '.join(free) or 'no parameters'} may be changed")
+        state = self.task_.state() or {}
+        found.task, found.task_ = (one.set_params(**parameters) for one in (clone(self.task), task))
+        found.task_.adopt(state)
+        if found.task_.n_features != self.task_.n_features:
+            raise InputError("parameters", parameters, "such that the number of weights stays the same")
+        return found
 
     def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what a model file needs in addition to weights: arrays, and plain values."""

@@ -447,6 +447,11 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         """Not supported; raises InputError."""
         self._soft_temperature()
 
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Not supported; raises InputError."""
+        self._soft_temperature()
+        return self
+
     def _saved_parts(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what a model file needs in addition to weights: arrays, and plain values."""
         arrays: dict[str, NDArray[Any]] = {"support": self.support_}

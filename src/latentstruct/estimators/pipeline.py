@@ -164,6 +164,7 @@ class FeaturePipeline(Parametrized):
     predict_proba = _forwarded(BaseStructuredEstimator.predict_proba)
     decision_function = _forwarded(BaseStructuredEstimator.decision_function)
     class_scores = _forwarded(BaseStructuredEstimator.class_scores)
+    predict_min_risk = _forwarded(BaseStructuredEstimator.predict_min_risk)
     sample = _forwarded(BaseStructuredEstimator.sample)
     log_probability = _forwarded(BaseStructuredEstimator.log_probability)
     complete = _forwarded(BaseStructuredEstimator.complete)
@@ -172,6 +173,21 @@ class FeaturePipeline(Parametrized):
     confidence = _forwarded(BaseStructuredEstimator.confidence)
     loss = _forwarded(BaseStructuredEstimator.loss)
     score = _forwarded(BaseStructuredEstimator.score)
+
+    @available_if(_has("calibrate"))
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Fit the temperature of probabilities to held-out data; see `StructuralSVM.calibrate`."""
+        self.fitted.calibrate(self.transform(X), y)
+        return self
+
+    @property
+    def calibrated_temperature_(self) -> float | None:
+        """The temperature of probabilities that `calibrate` found."""
+        return self.fitted.calibrated_temperature_
+
+    def with_task(self, **parameters: Any) -> Self:
+        """Return a copy of the trained pipeline with other parameters of the task; see `StructuralSVM.with_task`."""
+        return type(self).of_fitted(self.features_, self.fitted.with_task(**parameters))
 
     @property
     def classes_(self) -> NDArray:

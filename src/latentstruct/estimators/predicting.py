@@ -1,26 +1,30 @@
 """What trained estimators predict: outputs, latents, probabilities, losses and scores."""
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import chain
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
+from latentstruct.core.lazy import optimize
 from latentstruct.core.parameters import available_if, check_is_fitted
 from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_shape, integer
 from latentstruct.data.sharded import ShardedData
+from latentstruct.estimators.risk import Losses, least_risk
 from latentstruct.estimators.rows import class_probabilities
 from latentstruct.estimators.stored import StoredExamples, StoredPart, by_parts, joined, require_stored_outputs
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.threads import effective_jobs, one_blas_thread, thread_map
 from latentstruct.progress.heartbeat import each
 from latentstruct.tasks.base import BaseTask, check_examples
-from latentstruct.tasks.item_labels import ItemLabels
 
 DECODED_TOGETHER, BLOCKS_OF_THREAD = 256, 8
+MOST_CALIBRATION = 1e4
+"""Largest temperature of probabilities, and inverse of the smallest."""
 USE_PREDICT_LATENT = "Use predict_latent if the outputs are unknown."
 
 
@@ -31,12 +35,20 @@ def is_latent(estimator: "Predicting") -> bool:
 
 def is_completable(estimator: "Predicting") -> bool:
     """Return whether known parts of outputs or latents can be completed."""
-    task = getattr(estimator, "task_", estimator.task)
-    return is_latent(estimator) or isinstance(task, ItemLabels)
+    return is_latent(estimator) or getattr(estimator, "task_", estimator.task).tags.partial_outputs
 
 
 def _is_soft(estimator: "Predicting") -> bool:
-    return getattr(estimator, "task_", estimator.task).tags.soft and max(estimator._temperature()) > 0
+    return _can_calibrate(estimator) and (estimator.calibrated_temperature_ or max(estimator._temperature())) > 0
+
+
+def _can_calibrate(estimator: "Predicting") -> bool:
+    return getattr(estimator, "task_", estimator.task).tags.soft
+
+
+def _can_minimize_risk(estimator: "Predicting") -> bool:
+    tags = getattr(estimator, "task_", estimator.task).tags
+    return _is_soft(estimator) and (tags.sample or tags.min_risk)
 
 
 def _has(name: str) -> Any:
@@ -58,7 +70,9 @@ def _has_class_scores(estimator: "Predicting") -> bool:
 def _has_probabilities(estimator: "Predicting") -> bool:
     """Return whether a classifier sums over its classes, so that scores are logarithms of probabilities."""
     tags = getattr(estimator, "task_", estimator.task).tags
-    return tags.classifier and tags.scores and estimator._temperature().output > 0
+    return (
+        tags.classifier and tags.scores and (estimator.calibrated_temperature_ or estimator._temperature().output) > 0
+    )
 
 
 def require_outputs(y: Any, hint: str = "Training requires y to be passed, but the target y is None.") -> None:
@@ -72,6 +86,7 @@ class Predicting(StoredExamples):
 
     task: BaseTask
     coef_: Vector
+    calibrated_temperature_: float | None = None
 
     def _temperature(self) -> Temperature:
         return Temperature()
@@ -189,12 +204,83 @@ class Predicting(StoredExamples):
         known, every = (self.task_.planes(batch, self.coef_, mode, alike).values for mode in ("clamped", "free"))
         return (known - every) / temperature.output
 
+    @available_if(_can_minimize_risk)
+    def predict_min_risk(
+        self, X: Any, loss: Losses | None = None, n_samples: int = 100, random_state: Any = 0
+    ) -> list[Any]:
+        """Return the output of least expected loss, argmin_ŷ E[Δ(y, ŷ)] under the P(y, h | x) of `marginals`.
+
+        For the loss of the task it is exact where labels of tokens or nodes have marginals: the label of least expected
+        cost of each one, for `Chain` among the labelings that its `rules` allow. Otherwise it is approximated: the best
+        among distinct samples and the output of `predict`, by its mean loss over the samples.
+
+        Parameters
+        ----------
+        X : sequence of length n
+            The examples.
+        loss : callable, optional
+            Returns the losses of sequences of true and of predicted outputs, an array, such as `metrics.chunk_f1_loss`;
+            by default that of the task.
+        n_samples : int, default=100
+            Number of samples per example, where they are needed.
+        random_state : int or None, default=0
+            Seed of the samples; None draws others each time.
+
+        Returns
+        -------
+        list
+            The outputs.
+        """
+        check_weights(self)
+        task = self.task_
+        if loss is None and task.tags.min_risk:
+            return list(task.min_risk(self._prepared(X), self.coef_, self._soft_temperature()))
+        if not task.tags.sample:
+            raise InputError("loss", loss, f"None for {type(task).__name__}, which has no samples")
+        drawn = self.sample(X, n_samples, random_state)
+        losses = task.loss if loss is None else loss
+        return [least_risk(*both, losses) for both in zip(drawn, self.predict(X), strict=True)]
+
+    @available_if(_can_calibrate)
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Fit the temperature of probabilities to held-out data; predictions stay as they are.
+
+        Probabilities are then P(y | x) ∝ Σ_h exp(s(y, h)/τ), where τ minimizes the mean of −log P(y_i | x_i). They are
+        those of all methods, such as `marginals`, `confidence`, `sample` and `predict_proba`, until the next `fit`, and
+        saved with the model. Models that maximize over outputs have probabilities after this.
+
+        Parameters
+        ----------
+        X, y : sequences of length n
+            Examples and outputs that were not used for training. Unknown labels are summed out.
+
+        Returns
+        -------
+        self
+            With τ as `calibrated_temperature_`.
+        """
+        check_weights(self)
+        require_outputs(y, "Calibration needs the outputs of held-out data.")
+        batch, weights = self._prepared(X, y), np.ones(len(y))
+
+        def surprise(exponent: float) -> float:
+            tau = Temperature(math.exp(exponent), math.exp(exponent))
+            known, every = (
+                self.task_.total(batch, self.coef_, mode, tau, weights)(self.coef_) for mode in ("clamped", "free")
+            )
+            return (every - known) / tau.output
+
+        limit = math.log(MOST_CALIBRATION)
+        found = optimize.minimize_scalar(surprise, bounds=(-limit, limit), method="bounded", options={"xatol": 1e-4})
+        self.calibrated_temperature_ = math.exp(float(found.x))
+        return self
+
     @available_if(is_completable)
     def complete(self, X: Any, y: Any = None) -> list[Any]:
         """Return the best latent h of each example given its known output; `ShardedData` include their outputs.
 
-        Of outputs that may be partly unknown, such as those of chains and graphs, it returns the best output that
-        agrees with what is known: labels are fixed in `y`, and -1 elsewhere.
+        Of outputs that may be partly unknown it returns the best output that agrees with what is known: labels of
+        tokens and nodes are fixed in `y`, and -1 elsewhere; some segments or matches are given.
         """
         check_weights(self)
         if isinstance(X, ShardedData):
@@ -232,13 +318,19 @@ class Predicting(StoredExamples):
         `StructuralSVM`, do not have this method.
         """
         check_weights(self)
-        return class_probabilities(self._scores_of(X), self._temperature().output)
+        if self.calibrated_temperature_ is None:
+            return class_probabilities(self._scores_of(X), self._temperature().output)
+        tau = self._soft_temperature()
+        return class_probabilities(self._pooled_scores(self._prepared(X), tau.latent), tau.output)
 
     def _scores_of(self, X: Any) -> Any:
         return self._scores(self._prepared(X))
 
     def _scores(self, batch: Batch) -> Any:
-        latent = self._temperature().latent if self.task_.latent else 0.0
+        return self._pooled_scores(batch, self._temperature().latent)
+
+    def _pooled_scores(self, batch: Batch, latent: float) -> Any:
+        latent = latent if self.task_.latent else 0.0
         pooling = {"latent_temperature": latent} if latent else {}
         return self.task_.scores(batch, self.coef_, **pooling)
 
@@ -269,6 +361,8 @@ class Predicting(StoredExamples):
         return self.task_.confidence(self._prepared(X), self.coef_, temperature, predictions)
 
     def _soft_temperature(self) -> Temperature:
+        if self.calibrated_temperature_ is not None:
+            return Temperature(self.calibrated_temperature_, self.calibrated_temperature_)
         temperature = self._temperature()
         if temperature.output > 0:
             return temperature
@@ -278,7 +372,7 @@ class Predicting(StoredExamples):
             "temperature",
             tuple(temperature),
             "above 0 for probabilities",
-            f"{type(self).__name__} maximizes over outputs. Use CRF, MarginalSSVM or StructuredEstimator.",
+            f"{type(self).__name__} maximizes over outputs. Use CRF, MarginalSSVM, StructuredEstimator or `calibrate`.",
         )
 
     def loss(self, X: Any, y: Any = None) -> Vector:

@@ -234,7 +234,9 @@ def gapped_rows(sequences: tuple[str, str], matches: Any) -> tuple[str, str]:
     return "".join(rows[0]), "".join(rows[1])
 
 
-def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60) -> None:
+def write_alignments(
+    path: FilePath, pairs: SequencePairs, line_width: int = 60, notes: Sequence[str] | None = None
+) -> None:
     """Write aligned pairs as gapped FASTA, two records per pair.
 
     Parameters
@@ -245,6 +247,8 @@ def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60)
         With matches.
     line_width : int, default=60
         Columns per line.
+    notes : sequence of n str, optional
+        What follows the names of the sequences of each pair.
 
     Raises
     ------
@@ -254,15 +258,16 @@ def write_alignments(path: FilePath, pairs: SequencePairs, line_width: int = 60)
     if pairs.matches is None:
         raise InputError("pairs", Description("pairs without matches"), "aligned pairs")
     lines: list[str] = []
-    for names, sequences, matches in zip(pairs.names, pairs.sequences, pairs.matches, strict=True):
-        lines += _records_of(names, gapped_rows(sequences, matches), line_width)
+    shown = [""] * len(pairs) if notes is None else [f" {note}" for note in notes]
+    for names, sequences, matches, note in zip(pairs.names, pairs.sequences, pairs.matches, shown, strict=True):
+        lines += _records_of(names, gapped_rows(sequences, matches), line_width, note)
     write_text(path, "\n".join([*lines, ""]))
 
 
-def _records_of(names: Sequence[str], rows: Sequence[str], line_width: int) -> Iterator[str]:
+def _records_of(names: Sequence[str], rows: Sequence[str], line_width: int, note: str) -> Iterator[str]:
     """Yield the lines of the records of one pair."""
     for name, row in zip(names, rows, strict=True):
         if not name or name.split() != [name]:
             raise InputError("pairs", name, "pairs whose names have no white space")
-        yield f">{name}"
+        yield f">{name}{note}"
         yield from wrapped(row, line_width)

@@ -20,7 +20,7 @@
   the pair alone.
 
 Predictions are written in the same format, with the predicted ``label`` and its ``confidence``, or the ``state`` of a
-node that is never observed.
+node that is never observed. Several predictions for a graph have a ``rank`` each, and a ``probability`` or ``score``.
 """
 
 from collections import Counter
@@ -67,9 +67,12 @@ class GraphEdge(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class GraphRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A graph of a file."""
+    """A graph of a file; `rank`, `probability` and `score` occur in predictions only and are not used."""
 
     id: str | int | None = None
+    rank: int | None = None
+    probability: float | None = None
+    score: float | None = None
     nodes: list[GraphNode]
     edges: list[GraphEdge | tuple[int | str, int | str]] = []
 
@@ -190,6 +193,7 @@ def predicted_graphs(
     labels: Sequence[Any],
     states: Sequence[Any],
     confidences: Sequence[Any] | None = None,
+    notes: Sequence[dict[str, float | int]] | None = None,
 ) -> list[GraphRecord]:
     """Return graphs with predictions.
 
@@ -200,22 +204,26 @@ def predicted_graphs(
     labels : sequence of n sequences of V_i labels
         The predicted labels, −1 for a node of a type that is never observed.
     states : sequence of n sequences of V_i int
-        The states of these nodes; ignored for others.
+        The states of these nodes, −1 if they are not predicted; ignored for others.
     confidences : sequence of n sequences of V_i float, optional
         The probabilities of the predicted labels; ignored where there is no label.
+    notes : sequence of n dicts, optional
+        Further fields of the graphs: "rank", "probability" or "score".
     """
     found = []
     if confidences is None:
         confidences = [[None] * len(record.nodes) for record in records]
-    for record, ys, hs, shares in zip(records, labels, states, confidences, strict=True):
+    for record, ys, hs, shares, note in zip(
+        records, labels, states, confidences, notes or [{}] * len(records), strict=True
+    ):
         nodes = []
         for node, y, h, share in zip(record.nodes, _plain(ys), _plain(hs), _plain(shares), strict=True):
             if y == UNKNOWN:
-                predicted = {"label": None, "state": int(h), "confidence": None}
+                predicted = {"label": None, "state": int(h) if h >= 0 else None, "confidence": None}
             else:
                 predicted = {"label": y, "state": None, "confidence": None if share is None else round(share, 6)}
             nodes.append(msgspec.structs.replace(node, **predicted))
-        found.append(msgspec.structs.replace(record, nodes=nodes))
+        found.append(msgspec.structs.replace(record, nodes=nodes, **note))
     return found
 
 

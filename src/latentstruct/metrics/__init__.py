@@ -7,7 +7,14 @@ from latentstruct.core.lazy import lazy_names
 if TYPE_CHECKING:
     from latentstruct.metrics.alignments import alignment_scores, modeler_scores, q_scores
     from latentstruct.metrics.boxes import box_scores
-    from latentstruct.metrics.chunks import ChunkScore, ChunkScores, chunk_f1_scorer, chunk_scores, chunk_spans
+    from latentstruct.metrics.chunks import (
+        ChunkScore,
+        ChunkScores,
+        chunk_f1_loss,
+        chunk_f1_scorer,
+        chunk_scores,
+        chunk_spans,
+    )
     from latentstruct.metrics.clusters import ClusterScore, ClusterScores, cluster_scores
     from latentstruct.metrics.diversity import (
         DiversityScores,

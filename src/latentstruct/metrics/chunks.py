@@ -5,11 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from latentstruct.core.validation import check_length, check_lists, listed
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
 
-__all__ = ["ChunkScore", "ChunkScores", "chunk_f1_scorer", "chunk_scores", "chunk_spans"]
+__all__ = ["ChunkScore", "ChunkScores", "chunk_f1_loss", "chunk_f1_scorer", "chunk_scores", "chunk_spans"]
 
 _POSITIONS = frozenset("BIESO")
 
@@ -140,6 +143,34 @@ def chunk_scores(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
         n_tokens=n_tokens,
         by_type=ChunkScore.of_each(n_true, n_predicted, n_correct),
     )
+
+
+def chunk_f1_loss(true: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> NDArray[np.float64]:
+    """Return 1 − F1 of the chunks of each sentence, 0 where neither side has one: a loss for `predict_min_risk`.
+
+    Parameters
+    ----------
+    true, predicted : iterables of n sequences of str
+        The true and the predicted tags of each sentence.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The losses.
+
+    Examples
+    --------
+    >>> chunk_f1_loss([["B-NP", "O"], ["O"]], [["B-NP", "B-VP"], ["O"]]).round(3).tolist()
+    [0.333, 0.0]
+    """
+    return spans_f1_loss(*([set(chunk_spans(list(tags))) for tags in side] for side in (true, predicted)))
+
+
+def spans_f1_loss(true: Sequence[set[Any]], predicted: Sequence[set[Any]]) -> NDArray[np.float64]:
+    """Return 1 − F1 of sets of spans, 0 where both are empty."""
+    sizes = np.array([(len(a & b), len(a) + len(b)) for a, b in zip(true, predicted, strict=True)], dtype=float)
+    right, both = sizes.reshape(-1, 2).T
+    return np.where(both > 0, 1.0 - 2.0 * right / np.maximum(both, 1.0), 0.0)
 
 
 def chunk_f1_scorer(estimator: Any, X: Any, y: Iterable[Sequence[str]]) -> float:

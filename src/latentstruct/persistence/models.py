@@ -20,6 +20,7 @@ from latentstruct import estimators, solvers, tasks
 from latentstruct.core import ratios, regularizers
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
+from latentstruct.core.validation import real
 from latentstruct.estimators import folds
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
@@ -51,6 +52,8 @@ FITTED = (
     "stop_reason_",
     "restart_objectives_",
 )
+CALIBRATED = "calibrated_temperature_"
+"""Among the fitted values: the temperature of probabilities, if it was calibrated."""
 HISTORY = "history_"
 """Among the fitted values: the iterations of the training in columns."""
 MOST_ITERATIONS = 2000
@@ -273,6 +276,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None, compact: boo
         {
             **{name: encode(getattr(estimator, name), name) for name in FITTED},
             HISTORY: _encode_history(estimator.history_),
+            **({} if estimator.calibrated_temperature_ is None else {CALIBRATED: estimator.calibrated_temperature_}),
             **{name: encode(value, name) for name, value in values.items()},
             **({FEATURE_NAMES: list(estimator.feature_names_in_)} if hasattr(estimator, FEATURE_NAMES) else {}),
         },
@@ -550,6 +554,9 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
         setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
     estimator.cv_results_ = None
     estimator.history_ = _decode_history(file.fitted.get(HISTORY))
+    if CALIBRATED in file.fitted:
+        real(0.0).check(file.fitted[CALIBRATED], CALIBRATED)
+        estimator.calibrated_temperature_ = float(file.fitted[CALIBRATED])
     if FEATURE_NAMES in file.fitted:
         names = msgspec.convert(file.fitted[FEATURE_NAMES], list[str])
         estimator.feature_names_in_ = np.array(names, dtype=object)

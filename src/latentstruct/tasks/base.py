@@ -98,7 +98,7 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
 
 
 OPTIONAL = {
-    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores", "topk", "sample")},
+    **{name: name for name in ("marginals", "pair_marginals", "confidence", "scores", "topk", "sample", "min_risk")},
     "storable": "unpack",
     "exact_slack": "loss_levels",
     "renyi": "renyi_pool",
@@ -154,6 +154,7 @@ class BaseTask(Parametrized, Generic[B]):
     confidence: Any = _missing("confidence")
     topk: Any = _missing("topk")
     sample: Any = _missing("sample")
+    min_risk: Any = _missing("min_risk")
     complete: Any = _missing("complete")
     completion_planes: Any = _missing("completion_planes")
     renyi_pool: Any = _missing("renyi_pool")

@@ -10,7 +10,7 @@ from torch import nn
 from latentstruct.core.protocols import Result
 from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import Description, InputError
-from latentstruct.tasks.chain.rules import TransitionRules, tagging_rules
+from latentstruct.tasks.chain.rules import TransitionRules, rules_of
 from latentstruct.tasks.chain.task import Chain
 from latentstruct.torch.chain import ChainLoss
 
@@ -94,7 +94,7 @@ def from_chain_model(model: Any) -> tuple[nn.Linear, ChainLoss]:
         raise InputError("model", model, "a fitted model with the task Chain")
     n, w = len(task.labels_), torch.from_numpy(np.array(model.coef_, dtype=np.float64))
     linear = nn.Linear(task.n_inputs_, n, bias=task.bias, dtype=torch.float64)
-    rules = tagging_rules(task.labels_.labels, task.rules) if isinstance(task.rules, str) else task.rules
+    rules = None if task.rules is None else rules_of(task.rules, task.labels_.labels)
     head = ChainLoss(n, "crf" if isinstance(model, CRF) else "hinge", rules=rules).double()
 
     def block(start: int, wanted: bool = True) -> torch.Tensor:

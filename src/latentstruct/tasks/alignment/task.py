@@ -158,6 +158,7 @@ class Alignment(DerivedAnswers, BaseTask):
     tags = TaskTags(
         latent="possible",
         soft=True,
+        partial_outputs=True,
         threaded_decoding=True,
         reasons={
             "StructuralSVM, slack rescaling": "tables of paths by their number of hits would be larger by a factor |y|",

@@ -76,21 +76,42 @@ def tagging_rules(labels: Sequence[str], scheme: str = "BIO") -> TransitionRules
     return TransitionRules(table, start, np.array([not is_open(prefix) for prefix, _ in parts]))
 
 
-def scores_of_rules(rules: Any, labels: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
-    """Return 0 for what is allowed and −inf for what is not: of transitions (S, S), of the first and the last label."""
+def forbidden_pairs(labels: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> TransitionRules:
+    """Return the rules by which the second label of a pair may not follow the first; None is the begin or the end."""
+    places = {label: k for k, label in enumerate(labels)}
     n = len(labels)
-    found = tagging_rules(labels, rules) if isinstance(rules, str) else rules
-    if not isinstance(found, tuple) or len(found) != 3:
-        raise InputError("rules", rules, "the name of a tagging scheme, or TransitionRules")
-    tables = [np.asarray(part) for part in found]
+    table = np.ones((n + 1, n + 1), dtype=bool)
+    for k, pair in enumerate(pairs):
+        known = isinstance(pair, list | tuple) and len(pair) == 2 and all(one is None or one in places for one in pair)
+        if not known or tuple(pair) == (None, None):
+            raise InputError(f"rules[{k}]", pair, "a pair of labels, one of which may be None for the begin or the end")
+        table[tuple(places.get(one, n) for one in pair)] = False
+    return TransitionRules(table[:n, :n], table[n, :n], table[:n, n])
+
+
+def rules_of(rules: Any, labels: Sequence[Any]) -> TransitionRules:
+    """Return what is allowed by the name of a tagging scheme, forbidden pairs or TransitionRules."""
+    if isinstance(rules, str):
+        return tagging_rules(labels, rules)
+    if isinstance(rules, list):
+        return forbidden_pairs(labels, rules)
+    if not isinstance(rules, tuple) or len(rules) != 3:
+        raise InputError("rules", rules, "the name of a tagging scheme, a list of forbidden pairs, or TransitionRules")
+    n, tables = len(labels), TransitionRules(*map(np.asarray, rules))
     for name, table, shape in zip(TransitionRules._fields, tables, ((n, n), (n,), (n,)), strict=True):
         check_shape(table, shape, f"rules.{name}", "one entry per label")
         if table.dtype != bool:
             raise InputError(f"rules.{name}", Description(f"an array of {table.dtype}"), "an array of bool")
-    reachable = tables[1]
-    for length in range(1, 2 * n + 2):
-        if not (reachable & tables[2]).any():
+    return tables
+
+
+def scores_of_rules(rules: Any, labels: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
+    """Return 0 for what is allowed and −inf for what is not: of transitions (S, S), of the first and the last label."""
+    tables = rules_of(rules, labels)
+    reachable: Any = tables.start
+    for length in range(1, 2 * len(labels) + 2):
+        if not (reachable & tables.end).any():
             got = Description(f"rules that allow no sequence of {length} labels")
             raise InputError("rules", got, "rules that allow sequences of every length")
-        reachable = tables[0][reachable].any(axis=0)
+        reachable = tables.transitions[reachable].any(axis=0)
     return tuple(np.where(table, 0.0, -np.inf) for table in tables)

@@ -73,8 +73,10 @@ class Chain(ItemLabels[ChainBatch]):
         Weights for the label of the first and of the last token.
     bias : bool, default=False
         A weight per label that does not depend on the input.
-    rules : None, {"BIO", "BIOES", "BILOU"} or TransitionRules, default=None
-        Which labels may follow each other, in training and prediction; see `tagging_rules`.
+    rules : None, {"BIO", "BIOES", "BILOU"}, list of pairs or TransitionRules, default=None
+        Which labels may follow each other, in training and prediction: a tagging scheme (see `tagging_rules`), or pairs
+        (a, b) of labels of which b may not follow a, None being the begin or the end. The rules of a trained model are
+        changed by `with_task`.
 
     Notes
     -----
@@ -120,6 +122,7 @@ class Chain(ItemLabels[ChainBatch]):
         latent="possible",
         soft=True,
         two_temperatures=True,
+        partial_outputs=True,
         threaded_decoding=True,
         refit_parameters=("costs", "start", "end", "bias", "rules"),
     )
@@ -634,6 +637,14 @@ class Chain(ItemLabels[ChainBatch]):
         Tokens without a known label are latent if the batch has labels; in a batch without labels all are outputs.
         """
         return split(self._pool_soft(batch, Query(w, mode, temperature), TOGETHER)[1].marginals, batch.offsets)
+
+    def min_risk(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[NDArray]:
+        """Return the labeling of least expected loss of each sequence, among those that the rules allow."""
+        nothing, labels = Query(np.zeros(self.n_features), "free"), np.empty(batch.offsets[-1], dtype=np.int64)
+        scores = -self._pool_soft(batch, Query(w, "free", temperature), TOGETHER)[1].marginals @ self.costs_
+        kernels.add_label_scores(scores, batch.offsets, self._label_scores(batch, nothing), NO_LABELS)
+        kernels.viterbi(scores, batch.offsets, self._transitions(nothing.w), labels, np.empty(batch.n_examples))
+        return self._labelings(batch, labels)
 
     def expected_count(
         self, batch: ChainBatch, w: Vector, temperature: Temperature, labels: Sequence[Any], weights: Vector

@@ -121,7 +121,13 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
     item = "node"
     state_type = GraphState
     tags = TaskTags(
-        latent="possible", soft=True, two_temperatures=True, exact=False, above_truth=True, upper_bounds=True
+        latent="possible",
+        soft=True,
+        two_temperatures=True,
+        exact=False,
+        above_truth=True,
+        upper_bounds=True,
+        partial_outputs=True,
     )
     constraints: ClassVar = {
         "max_entries": integer(1),
@@ -367,6 +373,19 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
             nodes, edges = split(found.unary, structure.state_at), [table.reshape(shape) for table, shape in tables]
         spans = zip(pairwise(batch.offsets.tolist()), pairwise(structure.factors_at.tolist()), strict=True)
         return [GraphMarginals(nodes[a:b], edges[c:d]) for (a, b), (c, d) in spans]
+
+    def min_risk(self, batch: GraphBatch, w: Vector, temperature: Temperature) -> list[NDArray]:
+        """Return the labels of least expected cost of each node, -1 at nodes of hidden types."""
+        unary = batch.beliefs(Query(w, "free", temperature), predicting=True).unary
+        layout, state_at = self.layout_, batch.structure.state_at
+        states = np.zeros(len(batch.kinds), dtype=np.int64)
+        for kind in np.unique(batch.kinds[~batch.of_hidden_type]).tolist():
+            nodes, card = np.flatnonzero(batch.kinds == kind), int(layout.cards[kind])
+            labels = layout.label_of[kind, :card]
+            shares = unary[state_at[nodes][:, None] + np.arange(card)]
+            states[nodes] = (shares @ self.costs_[np.ix_(labels, labels)]).argmin(axis=1)
+        nothing = np.full(len(states), UNKNOWN)
+        return split(layout.decode(states, batch.kinds, nothing), batch.offsets)
 
     def confidence(
         self, batch: GraphBatch, w: Vector, temperature: Temperature, predictions: Sequence[Prediction]

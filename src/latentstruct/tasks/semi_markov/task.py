@@ -188,6 +188,7 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
     tags = TaskTags(
         latent="possible",
         soft=True,
+        partial_outputs=True,
         threaded_decoding=True,
         reasons=dict.fromkeys(
             ("MarginalSSVM", "MinEntropySSVM"),

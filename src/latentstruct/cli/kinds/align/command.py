@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from latentstruct import io, metrics, tasks
+from latentstruct.cli.answers import RISK, several
 from latentstruct.cli.common import STANDARD_STREAM
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import largest
@@ -86,6 +87,7 @@ class AlignKind(KindSpec):
     per_example = ("names", "sequences", "matches")
     files = (MATRIX_FILE, PICTURE_FILE)
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
+    answers = frozenset({"topk", "samples", "decode", RISK, "pins"})
     described = (
         *(f"estimator.task_.{name}" for name in ("features", "mode", "tolerance")),
         "record.tracks",
@@ -120,7 +122,7 @@ class AlignKind(KindSpec):
         return read_aligned(data, tracks_beside(data, record.tracks), record.lower_case)
 
     def find(self, model: Trained, data: Pairs) -> list[Any]:
-        return list(model.estimator.predict(data[1]))
+        return list(self.outputs(model, data[1]))
 
     def compare(self, model: Trained, data: Pairs, found: list[Any]) -> dict[str, Any]:
         tolerance = int(model.estimator.task_.tolerance)
@@ -134,7 +136,17 @@ class AlignKind(KindSpec):
         tracks = tracks_beside(data, model.record.tracks)
         pairs = io.read_sequence_pairs(data)
         check_letters(pairs, data)
-        matches = self.find(model, (pairs, with_tracks(pairs, tracks)))
+        X, answers = with_tracks(pairs, tracks), model.answers
+        if answers.several:
+            found = several(model.estimator, X, answers)
+            notes = [" ".join(f"{name}={value}" for name, value in one.note.items()) for one in found]
+            names, letters = ([side[one.example] for one in found] for side in (pairs.names, pairs.sequences))
+            io.write_alignments(output, io.SequencePairs(names, letters, [one.y for one in found]), notes=notes)
+            return
+        if answers.pins:
+            matches = model.estimator.complete(X, io.read_alignments(data, model.record.lower_case).matches)
+        else:
+            matches = self.find(model, (pairs, X))
         io.write_alignments(output, replace(pairs, matches=matches))
 
     def show_scores(self, scores: dict[str, Any]) -> None:

@@ -1,6 +1,5 @@
 """Models that label sequences: one token per line, its label in one column."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -9,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from latentstruct import io, metrics, tasks
+from latentstruct.cli.answers import F1, RISK, Answer, require_probabilities, several
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
-from latentstruct.cli.description import has_probabilities, strongest_transitions, strongest_weights
+from latentstruct.cli.description import strongest_transitions, strongest_weights
 from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, Facts, KindSpec, Loaded, Trained, print_ratios
 from latentstruct.cli.kinds.chain.annotations import (
     ANNOTATOR_ERRORS,
@@ -27,6 +27,7 @@ from latentstruct.cli.kinds.chain.annotations import (
     without_columns,
 )
 from latentstruct.cli.kinds.chain.files import (
+    EMPTY,
     ChainRecord,
     LabeledChains,
     ReadingOptions,
@@ -41,6 +42,7 @@ from latentstruct.cli.kinds.chain.files import (
     marked,
     no_known_labels,
     possible_labels,
+    read_rules,
     read_sentences,
     resolved,
     single_labels,
@@ -157,9 +159,9 @@ class ChainKind(KindSpec):
         "Chains: the columns and one more with the prediction; a column of labels is ignored and may be missing. With "
         "--confidence, a last column has the probability of the prediction. With --topk K, each sentence is written "
         "once per labeling, the best first, with the columns label, rank, and probability of the labeling (its score "
-        "if the model has no probabilities). CoNLL-U is written unchanged but for the column of labels, and "
-        "Confidence=… in MISC with --confidence. With --text, DATA is plain text: the words are written with their "
-        "labels."
+        "if the model has no probabilities); with --samples N without the last one. CoNLL-U is written unchanged but "
+        "for the column of labels, and Confidence=… in MISC with --confidence. With --text, DATA is plain text: the "
+        "words are written with their labels."
     )
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
@@ -170,7 +172,8 @@ class ChainKind(KindSpec):
     tasks = ("Chain",)
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence", "topk", "text"})
+    predict_flags = frozenset({"confidence", "text", "rules"})
+    answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (TRANSITIONS, LABEL_WEIGHTS, ("confusions", "most frequent errors of annotators", ANNOTATOR_ERRORS))
@@ -234,14 +237,14 @@ class ChainKind(KindSpec):
             fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
         labels = frozenset(options.check_declared(labels)) | (earlier.labels if earlier else frozenset())
         check_ratio(options.entity_ratio, labels)
-        check_rules(options.rules, labels, Y, options.data, 0)
+        check_rules(options.allowed, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
         sizes |= {"n_unlabeled": sum(y.count(UNKNOWN) for y in Y)} if latent and unknown is not None else {}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
         record = replace(record, features=template.to_state(), n_examples=len(Y))
         # Labels of weight 0 are known all the same.
         declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
-        estimator = options.estimator(tasks.Chain(declared, rules=options.rules), len(Y), latent)
+        estimator = options.estimator(tasks.Chain(declared, rules=options.allowed), len(Y), latent)
         if options.seen_only:
             estimator.set_params(seen_only=True)
         if options.entity_ratio is not None:
@@ -252,7 +255,7 @@ class ChainKind(KindSpec):
     def for_unknown_labels(self, options: ChainOptions, loaded: Loaded) -> Any:
         for name in ("label_sets", "labeled_only", "entity_ratio", "annotators", "skipped", "weight_column"):
             options.refuse(name, "if the share of labels is varied")
-        return options.estimator(tasks.Chain(sorted(loaded.labels), rules=options.rules), len(loaded.Y), True)
+        return options.estimator(tasks.Chain(sorted(loaded.labels), rules=options.allowed), len(loaded.Y), True)
 
     def _load_votes(
         self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], annotators: list[int]
@@ -282,7 +285,7 @@ class ChainKind(KindSpec):
         sizes = {"n_examples": len(votes), "n_tokens": sentences.n_tokens, "n_annotators": len(annotators)}
         sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
         sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
-        task = tasks.Chain(sorted(labels), rules=options.rules)
+        task = tasks.Chain(sorted(labels), rules=options.allowed)
         sparse = {"l1": options.l1, "seen_only": options.seen_only}
         estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver, **sparse)
         return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
@@ -336,7 +339,7 @@ class ChainKind(KindSpec):
             "columns": (chosen and [record.place(column) for column in chosen], record.columns),
             "unknown": (options.mark, record.unknown),
             "label_sets": (options.label_sets, record.label_sets),
-            "rules": (options.rules, like.estimator.task_.rules),
+            "rules": (options.allowed, like.estimator.task_.rules),
         }
 
     def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
@@ -353,7 +356,12 @@ class ChainKind(KindSpec):
         return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
     def find(self, model: Trained, data: LabeledChains) -> list[list[str]]:
-        return [labels.tolist() for labels in model.estimator.predict(data.X)]
+        return [labels.tolist() for labels in self.outputs(model, data.X)]
+
+    def f1_loss(self, model: Trained) -> Any:
+        if not are_chunk_tags(model.estimator.task_.labels_.labels):
+            raise InputError("decode", F1, "best or risk for labels that are no chunk tags such as B-PER and O")
+        return metrics.chunk_f1_loss
 
     def compare(self, model: Trained, data: LabeledChains, found: list[list[str]]) -> dict[str, Any]:
         return compare_chains(model.estimator, data.Y, found, model.record.unknown)
@@ -370,30 +378,39 @@ class ChainKind(KindSpec):
         data: str,
         output: str,
         confidence: bool = False,
-        topk: int | None = None,
         text: bool = False,
+        rules: str | None = None,
     ) -> None:
         estimator, record = model.estimator, model.record
-        if confidence and topk is not None:
-            raise InputError("confidence", True, "left out with `topk`")
-        if confidence and not has_probabilities(estimator):
-            expected = f"left out for a {type(estimator).__name__}, which has no probabilities"
-            raise InputError("confidence", True, expected, "Or train with --model crf.")
+        answers = model.answers
+        if confidence and answers.given_answers:
+            raise InputError("confidence", True, f"left out with `{next(iter(answers.given_answers))}`")
+        if confidence:
+            require_probabilities(estimator, "confidence", True)
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
-        if topk is not None and record.conllu and not text:
-            raise InputError("topk", topk, "left out for CoNLL-U")
+        for name in ("topk", "samples"):
+            if answers.several and record.conllu and not text and name in answers.given_answers:
+                raise InputError(name, answers.given_answers[name], "left out for CoNLL-U")
+        if rules is not None:
+            estimator = estimator.with_task(rules=read_rules(rules))
         if text:
             sentences: Any = record.read_text(data)
             record = replace(record, conllu=False)
             X = model.features.transform(sentences)
         else:
-            sentences = record.read(data, with_labels=False)
+            sentences = record.read(data, with_labels=answers.pins)
             X = model.features.transform(record.used_columns(sentences, data))
-        if topk is not None:
-            io.write_conll(output, *best_labelings(estimator, sentences, X, topk), sentences.separator)
+        if answers.several:
+            ranked = with_ranks(sentences, several(estimator, X, answers))
+            io.write_conll(output, *ranked, sentences.separator)
             return
-        labels = [labels.tolist() for labels in estimator.predict(X)]
+        if answers.pins:
+            record.check_labeled(sentences, data)
+            found = estimator.complete(X, fixed_labels(record, sentences, data))
+        else:
+            found = self.outputs(replace(model, estimator=estimator), X)
+        labels = [labels.tolist() for labels in found]
         shares = [values.tolist() for values in estimator.confidence(X)] if confidence else None
         if record.conllu:
             io.write_conllu(output, sentences, record.label_column, labels, shares)
@@ -485,19 +502,20 @@ def with_columns(sentences: Iterable[Any], *columns: Sequence[Sequence[Any]]) ->
     ]
 
 
-def best_labelings(estimator: Any, sentences: Iterable[Any], X: Any, k: int) -> tuple[list[Any], list[list[str]]]:
-    """Return each sentence once per labeling with labels and ranks, and the probabilities, or else scores, of these."""
-    found = [
-        (tokens, x, rank, one)
-        for tokens, x, best in zip(sentences, X, estimator.predict_topk(X, k), strict=True)
-        for rank, one in enumerate(best, 1)
-    ]
-    labels, values = [one.y.tolist() for *_, one in found], [one.score for *_, one in found]
-    if has_probabilities(estimator):
-        values = [math.exp(value) for value in estimator.log_probability([x for _, x, _, _ in found], labels)]
-    ranks = [[str(rank)] * len(tokens) for tokens, _, rank, _ in found]
-    shown = [[f"{value:.4g}"] * len(y) for value, y in zip(values, labels, strict=True)]
-    return with_columns([tokens for tokens, *_ in found], labels, ranks), shown
+def with_ranks(sentences: Iterable[Any], found: Sequence[Answer]) -> tuple[list[Any], list[list[str]]]:
+    """Return each sentence once per labeling with labels and ranks, and the values of labelings if they have some."""
+    tokens = list(sentences)
+    rows, labels = [tokens[one.example] for one in found], [one.y.tolist() for one in found]
+    ranks = [[str(one.rank)] * len(one.y) for one in found]
+    if any(one.value is None for one in found):
+        return with_columns(rows, labels), ranks
+    return with_columns(rows, labels, ranks), [[f"{one.value:.4g}"] * len(one.y) for one in found]
+
+
+def fixed_labels(record: ChainRecord, sentences: "io.ColumnSentences", name: str) -> list[list[Any]]:
+    """Return the labels of sentences for --pins, -1 where they are unknown."""
+    unknown = (record.unknown, record.skipped, "?", EMPTY if record.conllu else None)
+    return [[UNKNOWN if one in unknown else one for one in labels] for labels in record.labels_of(sentences, name)]
 
 
 def are_chunk_tags(labels: Sequence[Any]) -> bool:

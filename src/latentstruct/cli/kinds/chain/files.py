@@ -4,20 +4,23 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from operator import eq
-from typing import Any, Literal
+from typing import Any
 
-from latentstruct import io, tasks
+from latentstruct import io
 from latentstruct.cli.common import located, say_warnings
-from latentstruct.cli.declaring import option
+from latentstruct.cli.declaring import option, rules_option
 from latentstruct.cli.kind import Record
 from latentstruct.cli.lazy import conllu, windows
 from latentstruct.exceptions import Description, FormatError, InputError
-from latentstruct.io.text import extension, kept_input
+from latentstruct.io.text import Source, extension, kept_input
 
 EMPTY = "_"
 """What an empty label is read as if nothing else marks unknown labels."""
+BEGIN, END = "<s>", "</s>"
+"""The begin and the end of a sentence in files of rules."""
 USUAL_MARKS = frozenset({"?", "??", "???", EMPTY, "unk", "<unk>", "[unk]", "unknown", "nan", "n/a"})
 LABELS_SHOWN = 10
 CONLLU = ".conllu"
@@ -72,9 +75,12 @@ class ReadingOptions(FeatureOptions):
         sets="blank",
     )
     label_sets: bool = option(False, "Labels may be sets such as A|B, or have weights as in A:0.7|B:0.3.")
-    rules: Literal["BIO", "BIOES", "BILOU"] | None = option(
-        None, "Tagging scheme: labels that it forbids are not predicted.", shown="any label may follow any other"
-    )
+    rules: str | None = rules_option()
+
+    @cached_property
+    def allowed(self) -> Any:
+        """The rules as `Chain` takes them."""
+        return read_rules(self.rules)
 
     @property
     def mark(self) -> str | None:
@@ -355,15 +361,31 @@ def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any
     return runs, labels, origins
 
 
-def check_rules(
-    scheme: str | None, labels: Iterable[str], Y: Iterable[Sequence[Any]], name: str, n_before: int
-) -> None:
-    """Raise if the labels of a sentence break the rules of a scheme; −1 is unknown, `n_before` sentences precede."""
+def read_rules(rules: str | None) -> Any:
+    """Return the rules of an option: the name of a scheme, or the forbidden pairs of a file."""
+    if rules is None or rules.upper() in ("BIO", "BIOES", "BILOU"):
+        return rules and rules.upper()
+    source, pairs = Source.open(rules), []
+    for line in source.texts():
+        pair = line.split()
+        if len(pair) == 2 and pair != [BEGIN, END] and pair[1] != BEGIN and pair[0] != END:
+            pairs.append((None if pair[0] == BEGIN else pair[0], None if pair[1] == END else pair[1]))
+        elif pair:
+            source.fail(line.strip(), f"two labels, the first of which may be {BEGIN}, or the second {END}")
+    if not pairs:
+        raise FormatError(rules, Description("none"), "pairs of labels")
+    return pairs
+
+
+def check_rules(scheme: Any, labels: Iterable[str], Y: Iterable[Sequence[Any]], name: str, n_before: int) -> None:
+    """Raise if the labels of a sentence break the rules; −1 is unknown, `n_before` sentences precede."""
+    from latentstruct.tasks.chain.rules import rules_of
+
     if scheme is None:
         return
     known = sorted(labels)
     try:
-        rules = tasks.tagging_rules(known, scheme)
+        rules = rules_of(scheme, known)
     except InputError as error:
         raise located(error, name) from error
     first, last, *rows = (
@@ -377,8 +399,8 @@ def check_rules(
             here = possible if label == -1 else possible.intersection(possible_labels(label))
             here = here & last if j == len(y) else here
             if not here:
-                hint = f"Correct the labels, or leave `rules` out, now {scheme}."
-                raise FormatError(
-                    f"{name}, token {j} of sentence {i}", label, f"a label that {scheme} allows here", hint
-                )
+                shown = scheme if isinstance(scheme, str) else "the file of rules"
+                hint = f"Correct the labels, or leave `rules` out, now {shown}."
+                where = f"{name}, token {j} of sentence {i}"
+                raise FormatError(where, label, f"a label that {shown} allows here", hint)
             possible = frozenset().union(*(following[one] for one in here))

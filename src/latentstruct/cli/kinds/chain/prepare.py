@@ -34,7 +34,7 @@ from latentstruct.tasks import Chain
 def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
     """Survey a file."""
     refuse_conllu(options.data, None if like is None else like.record)
-    task: Any = Chain(rules=options.rules)
+    task: Any = Chain(rules=options.allowed)
     template = options.template() if like is None else like.features
     if like is None:
         record, counts, blank = *_learn(options, template), options.blank
@@ -47,7 +47,7 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
         ]
         check_sets(record.label_sets, has_sets([known]), options.data)
         labels = sorted(single_labels([known]))
-        check_rules(options.rules, labels, (), options.data, 0)
+        check_rules(options.allowed, labels, (), options.data, 0)
         n_features, latent = len(template.vocabulary_), record.unknown is not None or record.label_sets
         task.restore({"labels": labels, "n_inputs": n_features, "latent": latent})
         n_tokens = counts.total()

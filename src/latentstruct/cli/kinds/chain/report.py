@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.cli.answers import has_probabilities
 from latentstruct.cli.blocks import (
     LONGEST_WORD,
     confusion_table,
@@ -15,7 +16,6 @@ from latentstruct.cli.blocks import (
     label_weights,
     sentence_name,
 )
-from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.chain.annotations import ANNOTATOR_ERRORS, annotator_errors, annotator_recall
 from latentstruct.cli.kinds.chain.command import compare_chains

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct.cli.answers import has_probabilities
 from latentstruct.cli.blocks import (
     confusion_table,
     contribution_table,
@@ -13,7 +14,6 @@ from latentstruct.cli.blocks import (
     outcome,
     row_of,
 )
-from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Block, Examples, FactList

@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 from latentstruct import io, tasks
+from latentstruct.cli.answers import BEST, RISK, has_probabilities, several
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
-from latentstruct.cli.description import has_probabilities, strongest
+from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Settings, Trained, print_ratios
 from latentstruct.cli.kinds.graph.files import (
     EXACT,
     check_held_out_labels,
+    check_known_labels,
     check_training_labels,
     compare_graphs,
     describe_inference,
@@ -150,6 +152,7 @@ class GraphKind(KindSpec):
     record = GraphModelRecord
     tasks = ("Graph",)
     judged_on = frozenset({"data", "allow_unknown"})
+    answers = frozenset({"topk", "samples", "decode", RISK, "pins"})
     item = "graph"
     score_facts = (
         ("graphs", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -218,20 +221,32 @@ class GraphKind(KindSpec):
         return records
 
     def find(self, model: Trained, data: "list[io.GraphRecord]") -> list[list[Any]]:
-        return [labels.tolist() for labels in model.estimator.predict(model.features.transform(data))]
+        return [labels.tolist() for labels in self.outputs(model, model.features.transform(data))]
 
     def compare(self, model: Trained, data: "list[io.GraphRecord]", found: list[list[Any]]) -> dict[str, Any]:
         return compare_graphs(data, found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
-        records, estimator = io.read_graphs(data), model.estimator
-        hidden = estimator.task_.hidden or {}
+        records, estimator, answers = io.read_graphs(data), model.estimator, model.answers
         X = model.features.transform(records)
-        found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
-        confidences = estimator.confidence(X) if has_probabilities(estimator) else None
+        if answers.several:
+            ranked = several(estimator, X, answers)
+            graphs, ys = [records[one.example] for one in ranked], [one.y for one in ranked]
+            io.write_graphs(output, io.predicted_graphs(graphs, ys, ys, notes=[one.note for one in ranked]))
+            return
+        confidences = None
+        if answers.pins:
+            check_known_labels(records, data, model, False)
+            found = estimator.complete(X, io.graph_labels(records))
+        elif answers.decode != BEST:
+            found = self.outputs(model, X)
+        else:
+            found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
+            confidences = estimator.confidence(X) if has_probabilities(estimator) else None
         inference = describe_inference(estimator, X)
         if inference != EXACT:
             say(inference)
+        hidden = estimator.task_.hidden or {}
         labels = [
             [UNKNOWN if node.type in hidden else label for node, label in zip(record.nodes, one.tolist(), strict=True)]
             for record, one in zip(records, found, strict=True)

@@ -72,6 +72,12 @@ def check_hidden_nodes(records: Sequence["io.GraphRecord"], name: str, hidden: A
 
 def check_held_out_labels(records: Sequence["io.GraphRecord"], name: str, model: Trained, allow_unknown: bool) -> None:
     """Raise if graphs cannot be evaluated: all labels are missing, or the model does not know one."""
+    if not check_known_labels(records, name, model, allow_unknown):
+        raise no_labels(name)
+
+
+def check_known_labels(records: Sequence["io.GraphRecord"], name: str, model: Trained, allow_unknown: bool) -> bool:
+    """Raise if the model does not know a label; return whether there are any labels."""
     check_hidden_nodes(records, name, model.estimator.task.hidden or {})
     labeled = False
     for k, record in enumerate(records, 1):
@@ -79,8 +85,7 @@ def check_held_out_labels(records: Sequence["io.GraphRecord"], name: str, model:
             labeled = labeled or is_known(node)
             if is_known(node) and node.label not in model.labels and not allow_unknown:
                 raise unknown_label(f"{graph_name(name, k, record)}, node {v}", node.label, model.labels)
-    if not labeled:
-        raise no_labels(name)
+    return labeled
 
 
 def labels_of_types(records: Sequence["io.GraphRecord"], hidden: Any) -> dict[str, list[Any]]:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct import io
+from latentstruct.cli.answers import has_probabilities
 from latentstruct.cli.blocks import describe_confusions
-from latentstruct.cli.description import has_probabilities
 from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.graph.command import states_of, strongest_edge_weights, strongest_node_weights
 from latentstruct.cli.kinds.graph.files import is_known

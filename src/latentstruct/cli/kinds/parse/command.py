@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from latentstruct import metrics, tasks
+from latentstruct.cli.answers import F1, RISK, several
 from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
@@ -14,7 +15,7 @@ from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.cli.parameters import AUTO
 from latentstruct.core.parameters import clone
 from latentstruct.exceptions import InputError
-from latentstruct.io.text import FilePath, extension
+from latentstruct.io.text import FilePath, extension, write_text
 from latentstruct.progress.display import Progress, printed_warnings, say
 
 if TYPE_CHECKING:
@@ -108,12 +109,14 @@ class ParseKind(KindSpec):
     prediction_file = "predicted.mrg"
     predicts = (
         "Parses: one tree per line; DATA has one sentence per line (word/TAG if trained with --tags), or trees if its "
-        "name ends in .mrg, .ptb, .tbf or .trees."
+        "name ends in .mrg, .ptb, .tbf or .trees. With --topk K and --samples N, lines have tabs between the number of "
+        "the sentence, rank, probability (not of samples), and tree."
     )
     judged_by = "Parses: EVALB's scores."
     options = ParseOptions
     record = ParseRecord
     tasks = ("Parsing",)
+    answers = frozenset({"topk", "samples", "decode", RISK, F1})
     score_facts = (
         ("sentences", "{n_examples}, {complete_match:%} fully correct"),
         ("words", "{n_words}, {tag_accuracy:%} with the correct tag"),
@@ -159,7 +162,15 @@ class ParseKind(KindSpec):
         return read_trees(held_out.data or "", model.record)
 
     def find(self, model: Trained, data: "list[trees_of.Tree]") -> "list[trees_of.Tree]":
-        return parse(model.estimator, model.record.sentences(data))
+        return self.parse(model, model.record.sentences(data))
+
+    def f1_loss(self, model: Trained) -> Any:
+        return tasks.Parsing(loss="f1").loss
+
+    def parse(self, model: Trained, sentences: "list[list[Token]]") -> "list[trees_of.Tree]":
+        """Return the predicted trees; warnings, such as of long sentences, are printed before."""
+        with printed_warnings(lambda text: say_warnings([text])):
+            return list(self.outputs(model, sentences))
 
     def compare(self, model: Trained, data: "list[trees_of.Tree]", found: "list[trees_of.Tree]") -> dict[str, Any]:
         scores = asdict(metrics.parse_scores(data, found, ignored_tags=model.record.punctuation))
@@ -173,7 +184,13 @@ class ParseKind(KindSpec):
             sentences = record.sentences(read_trees(source, record))
         else:
             sentences = brackets.read_sentences(source, record.tagged, record.encoding, record.plain_labels)
-        brackets.write_trees(output, parse(model.estimator, sentences))
+        if not model.answers.several:
+            brackets.write_trees(output, self.parse(model, sentences))
+            return
+        with printed_warnings(lambda text: say_warnings([text])):
+            found = several(model.estimator, sentences, model.answers)
+        rows = ([one.example + 1, *one.note.values(), brackets.format_tree(one.y)] for one in found)
+        write_text(output, "".join("\t".join(map(str, row)) + "\n" for row in rows))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         by_label = sorted(scores["by_label"].items(), key=lambda item: -item[1]["n_true"])[:LABELS_SHOWN]
@@ -203,12 +220,6 @@ def shorter(trees: "list[trees_of.Tree]", options: ParseOptions, progress: Progr
     left_out = f", {len(trees) - len(kept)} longer ones left out" if len(kept) < len(trees) else ""
     progress.say(f"read {len(kept)} trees from {options.data}{left_out}")
     return kept
-
-
-def parse(estimator: Any, sentences: "list[list[Token]]") -> "list[trees_of.Tree]":
-    """Return the predicted trees; warnings, such as of long sentences, are printed before."""
-    with printed_warnings(lambda text: say_warnings([text])):
-        return estimator.predict(sentences)
 
 
 def name_weight(task: Any, k: int) -> str:

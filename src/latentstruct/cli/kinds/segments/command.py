@@ -1,10 +1,12 @@
 """Models that find labeled spans of tokens: semi-Markov chains with weights for the lengths of spans."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from latentstruct import io, tasks
+from latentstruct.cli.answers import F1, RISK, several
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
@@ -95,6 +97,7 @@ class SegmentsKind(KindSpec):
     tasks = ("SemiMarkov",)
     per_example = ("tokens", "spans", "texts")
     predict_flags = frozenset({"text"})
+    answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
         ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -157,12 +160,26 @@ class SegmentsKind(KindSpec):
         return {"n_examples": len(found), "example_accuracy": n_right / len(found), **scores, "by_label": by_label}
 
     def find(self, model: Trained, data: Sentences) -> list[list[Span]]:
-        predicted = model.estimator.predict(model.features.transform(data.inputs()))
-        return [[one for one in segments if one[2] != OUTSIDE] for segments in predicted]
+        return list(map(labeled, self.outputs(model, model.features.transform(data.inputs()))))
+
+    def f1_loss(self, model: Trained) -> Callable[..., Any]:
+        from latentstruct.metrics.chunks import spans_f1_loss
+
+        return lambda true, found: spans_f1_loss(*([set(labeled(y)) for y in side] for side in (true, found)))
 
     def predict(self, model: Trained, data: str, output: str, text: bool = False) -> None:
         sentences = read_sentences(data, labeled=False, plain=text)
-        io.write_spans(output, sentences.texts, self.find(model, sentences))
+        texts, X = sentences.texts, model.features.transform(sentences.inputs())
+        if model.answers.several:
+            found = several(model.estimator, X, model.answers)
+            texts = [replace(texts[one.example], others={**texts[one.example].others, **one.note}) for one in found]
+            outputs: Sequence[Any] = [one.y for one in found]
+        elif model.answers.pins:
+            spans = [[(a, b, -1 if label is None else label) for a, b, label in one] for one in sentences.spans]
+            outputs = model.estimator.complete(X, spans)
+        else:
+            outputs = self.outputs(model, X)
+        io.write_spans(output, texts, list(map(labeled, outputs)))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
         print_ratios("spans", "label", [("all", scores), *scores["by_label"].items()])
@@ -177,6 +194,11 @@ class SegmentsKind(KindSpec):
             "weights": strongest_weights(estimator, names.__getitem__, top),
             "lengths": strongest(lengths, top, lambda k: {"label": labels[k % n], "tokens": k // n + 1}),
         }
+
+
+def labeled(segments: Iterable[Span]) -> list[Span]:
+    """Return the segments that are spans."""
+    return [one for one in segments if one[2] != OUTSIDE]
 
 
 def length_weights(estimator: Any) -> Any:

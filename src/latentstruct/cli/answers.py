@@ -1,0 +1,117 @@
+"""What models answer beside their best outputs: the k best ones, samples, completions, outputs of least risk."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
+
+from latentstruct.cli.declaring import option
+from latentstruct.exceptions import InputError
+
+BEST, RISK, F1 = "best", "risk", "f1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How outputs are chosen."""
+
+    decode: Literal["best", "risk", "f1"] = option(
+        BEST,
+        "Outputs that are the best ones, have the least expected loss (exact for tokens and nodes, of other kinds the "
+        "best among 100 samples), or the largest expected F1 of spans or constituents (the best among 100 samples).",
+    )
+    seed: int = option(0, "Random seed of samples.", min=0)
+
+    @property
+    def given_answers(self) -> dict[str, Any]:
+        """The options of answers that differ from their defaults, by their names."""
+        names = {one.name for one in fields(Answers)}
+        values = ((one.name, getattr(self, one.name), one.default) for one in fields(self) if one.name in names)
+        return {name: value for name, value, default in values if value != default}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers(Decoding):
+    """What is predicted."""
+
+    topk: int | None = option(
+        None,
+        "Number of best outputs of each example to write, with their probabilities.",
+        metavar="K",
+        min=1,
+        shown="1",
+    )
+    samples: int | None = option(
+        None, "Number of outputs to draw for each example by their probabilities.", metavar="N", min=1, shown="none"
+    )
+    pins: bool = option(
+        False, "Labels, spans or aligned columns in DATA are fixed, and the rest is predicted; ? is an unknown label."
+    )
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several outputs of an example."""
+        return self.topk is not None or self.samples is not None
+
+
+def check_answers(given: Mapping[str, Any], supported: frozenset[str], name: str) -> None:
+    """Raise unless a kind of model supports the options of answers that are given, and they can be combined."""
+    chosen = {key: value for key, value in given.items() if key != "seed"}
+    for key, value in chosen.items():
+        if key not in supported or (key == "decode" and value not in supported):
+            raise InputError(key, value, f"left out for a {name} model")
+    for other in list(chosen)[1:]:
+        raise InputError(next(iter(chosen)), next(iter(chosen.values())), f"left out with `{other}`")
+
+
+def has_probabilities(estimator: Any) -> bool:
+    """Return whether a model has probabilities, or only scores."""
+    temperature = estimator._temperature()
+    return estimator.calibrated_temperature_ is not None or bool(temperature.output > 0 or temperature.latent > 0)
+
+
+class Answer(NamedTuple):
+    """One of several outputs of an example, with its rank from 1 and its probability or score, None for samples."""
+
+    example: int
+    y: Any
+    rank: int
+    measure: str
+    value: float | None
+
+    @property
+    def note(self) -> dict[str, float | int]:
+        """Rank and value by their names."""
+        return {"rank": self.rank, **({} if self.value is None else {self.measure: float(f"{self.value:.6g}")})}
+
+
+def several(estimator: Any, X: Any, answers: Answers) -> list[Answer]:
+    """Return the k best outputs of each example with their probabilities, or else scores; or samples."""
+    if answers.samples is not None:
+        require_probabilities(estimator, "samples", answers.samples)
+        drawn = estimator.sample(X, answers.samples, random_state=answers.seed)
+        return [Answer(i, y, rank, "sample", None) for i, ys in enumerate(drawn) for rank, y in enumerate(ys, 1)]
+    best = estimator.predict_topk(X, answers.topk)
+    found = [(i, one, rank) for i, some in enumerate(best) for rank, one in enumerate(some, 1)]
+    measure, values = "score", [one.score for _, one, _ in found]
+    if has_probabilities(estimator) and found:
+        inputs = [X[i] for i, _, _ in found]
+        measure, values = "probability", estimator.log_probability(inputs, [one.y for _, one, _ in found]).tolist()
+        values = list(map(math.exp, values))
+    return [Answer(i, one.y, rank, measure, value) for (i, one, rank), value in zip(found, values, strict=True)]
+
+
+def chosen(estimator: Any, X: Any, answers: Decoding, f1_loss: Callable[..., Any] | None) -> Sequence[Any]:
+    """Return one output of each example."""
+    if answers.decode == BEST:
+        return list(estimator.predict(X))
+    require_probabilities(estimator, "decode", answers.decode)
+    loss = f1_loss if answers.decode == F1 else None
+    return list(estimator.predict_min_risk(X, loss, random_state=answers.seed))
+
+
+def require_probabilities(estimator: Any, name: str, value: Any) -> None:
+    """Raise if a model has no probabilities."""
+    if not has_probabilities(estimator):
+        expected = f"left out for a {type(estimator).__name__}, which has no probabilities"
+        raise InputError(name, value, expected, "Or train with --calibrate.")
