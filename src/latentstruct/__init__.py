@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from latentstruct.features.dicts import DictFeatures
     from latentstruct.features.pairs import pair_feature_names, pair_features
     from latentstruct.features.rotated_views import RotatedViews
-    from latentstruct.features.similar_sequences import similar_sequences
+    from latentstruct.features.similar_sequences import similar_pairs, similar_sequences
     from latentstruct.features.windows import WindowFeatures
     from latentstruct.metrics.hierarchies import tree_costs
     from latentstruct.metrics.strengths import suggest_C

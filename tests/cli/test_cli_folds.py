@@ -163,6 +163,24 @@ def test_similar_sequences_stay_in_one_fold(tmp_path):
     assert "examples of one family stay in one fold: 24 in 12 families" in found.stderr
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_pairs_with_a_common_sequence_stay_in_one_fold(tmp_path):
+    rng = random.Random(0)
+    file, written = tmp_path / "pairs.fa", tmp_path / "folds.jsonl"
+    lines = []
+    for k in range(6):
+        text = "".join(rng.choices("ACDEFGHIKLMNPQRSTVWY", k=40))
+        for name in "ab":
+            other = "".join(rng.choices("ACDEFGHIKLMNPQRSTVWY", k=40))
+            lines += [f">center{k}", text, f">{name}{k}", other]
+    file.write_text("\n".join(lines) + "\n")
+    options = ("--folds", "2", "--fold-predictions", written, "--max-iter", "2")
+    found = run("train", "align", file, "-o", tmp_path / "model", *options)
+    folds = [json.loads(line)["fold"] for line in written.read_text().splitlines()]
+    assert folds[::2] == folds[1::2]
+    assert "examples of one family stay in one fold: 12 in 6 families" in found.stderr
+
+
 def test_errors_about_examples_name_their_number_in_the_file():
     kind = KINDS["chain"]
     for number, origins in ((4, None), (8, [5, 6, 7, 7])):

@@ -1,11 +1,14 @@
 """Groups of similar sequences."""
 
+import itertools
+from random import Random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from error_fields import raises
-from latentstruct.features.similar_sequences import similar_sequences
+from latentstruct.features.similar_sequences import similar_pairs, similar_sequences
 
 LETTERS = np.array(list("ACGT"))
 
@@ -44,3 +47,36 @@ def test_words_that_most_sequences_have_link_nothing():
 def test_settings_are_checked():
     with raises("share"):
         similar_sequences(["ACGT"], share=2.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12),
+    st.integers(0, 2**16),
+)
+def test_pairs_with_a_sequence_in_common_are_one_group(pairs, seed):
+    random = Random(seed)
+    sequences = ["".join(random.choices("ACDEFGHIKLMNPQRSTVWY", k=80)) for _ in range(10)]
+    groups = similar_pairs([(sequences[i], sequences[j]) for i, j in pairs])
+    links = {frozenset(pair) for pair in pairs}
+    # The components of a graph, by repeated merging.
+    parts = [set(link) for link in links]
+    merged = True
+    while merged:
+        merged = False
+        for first, second in itertools.combinations(parts, 2):
+            if first & second:
+                parts.remove(second)
+                first |= second
+                merged = True
+                break
+    expected = [next(k for k, part in enumerate(parts) if pair[0] in part) for pair in pairs]
+    assert [groups[k] == groups[0] for k in range(len(pairs))] == [one == expected[0] for one in expected]
+    assert sorted(set(groups.tolist())) == list(range(len(set(expected))))
+
+
+def test_a_sequence_of_many_pairs_links_them_all():
+    random = Random(0)
+    reference, *others = ("".join(random.choices("ACDEFGHIKLMNPQRSTVWY", k=60)) for _ in range(151))
+    assert set(similar_pairs([(reference, other) for other in others]).tolist()) == {0}
+    mutated = reference[:30] + "W" + reference[31:]
+    assert set(similar_pairs([(reference, others[0]), (mutated, others[1]), (others[2], others[3])]).tolist()) == {0, 1}

@@ -148,6 +148,11 @@ class TrainOptions(RunOptions):
         return self.chooses_C
 
     @property
+    def divides(self) -> bool:
+        """Whether examples are divided into folds."""
+        return self.folds is not None or self.chooses
+
+    @property
     def source(self) -> str:
         """The file that is trained on."""
         return self.data or ""

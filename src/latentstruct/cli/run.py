@@ -102,7 +102,7 @@ class Training:
 
     def _cross_validate(self, checkpoint: Any) -> dict[str, Any]:
         """Compute out-of-fold scores and choose C, where that is wanted; return what to report."""
-        if self.options.folds is None and not self.options.chooses:
+        if not self.options.divides:
             return {}
         from latentstruct.cli.folds import CrossValidation
 

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,6 +43,7 @@ FREE = ("C", "task", "verbose", "n_jobs", "executor", "warm_start")
 PER_EXAMPLE = ("X", "Y", "sample_weight", "H", "latent_features")
 UNDEFINED = "Use data for which the score is defined in each fold."
 Score = Callable[[Any, Indices], float]
+Scoring = Callable[[Any, Any, Any], float]
 Say = Callable[[str], None]
 
 
@@ -240,7 +241,7 @@ def compare_settings(
     baseline: Any = None,
     n_folds: int = 5,
     groups: Any = None,
-    scoring: Callable[[Any, Any, Any], float] | None = None,
+    scoring: Scoring | None = None,
     one_standard_error: bool = False,
     random_state: int | None = 0,
     verbose: bool = False,
@@ -295,24 +296,25 @@ def compare_settings(
     """
     if isinstance(values, str) or not hasattr(values, "__iter__") or not (values := list(values)):
         raise InputError("values", values, "a sequence of at least one value")
-    for one in [estimator] if baseline is None else [estimator, baseline]:
+    every = [clone(estimator).set_params(**{parameter: value}) for value in values]
+    every += [] if baseline is None else [baseline]
+    for one in [estimator, *every]:
         refuse_stored(one, X)
     check_examples(X, y, rows=True)
     labels = y if estimator.task.tags.classifier else None
     folds = assign_folds(len(y), n_folds, labels=labels, groups=groups, random_state=random_state)
-
-    def score(model: Any, train: Indices, test: Indices) -> float:
-        fitted = clone(model).fit(take(X, train), take(y, train))
-        judge = (lambda one, *data: one.score(*data)) if scoring is None else scoring
-        return judge(fitted, take(X, test), take(y, test))
-
-    candidates = [clone(estimator).set_params(**{parameter: value}) for value in values]
-    every = candidates if baseline is None else [*candidates, baseline]
     n_jobs = effective_jobs(estimator.n_jobs) if estimator.executor is None else 1
-    scores = score_on_folds(every, folds, score, n_jobs, print if verbose else None)
+    scores = score_on_folds(every, folds, partial(_held_out_score, X, y, scoring), n_jobs, print if verbose else None)
     name = parameter.rpartition("__")[2]
     rest = None if baseline is None else scores[-1]
     return FoldScores(name, values, scores[: len(values)], bool(one_standard_error), rest)
+
+
+def _held_out_score(X: Any, y: Any, scoring: Scoring | None, model: Any, train: Indices, test: Indices) -> float:
+    """Return the score of a model that is trained on some examples and judged by others."""
+    fitted = clone(model).fit(take(X, train), take(y, train))
+    data = take(X, test), take(y, test)
+    return fitted.score(*data) if scoring is None else scoring(fitted, *data)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -383,7 +385,7 @@ class AutoC(Parametrized):
     C_max: float = 1e2
     n_values: int = 16
     one_standard_error: bool = False
-    scoring: Callable[[Any, Any, Any], float] | None = None
+    scoring: Scoring | None = None
     tol: float = 1e-2
     random_state: int | None = 0
 

@@ -55,6 +55,34 @@ def similar_sequences(sequences: Sequence[str], word: int = 10, share: float = 0
     return _connected(n, pairs.row[linked], pairs.col[linked])
 
 
+def similar_pairs(pairs: Sequence[tuple[str, str]], word: int = 4, share: float = 0.3) -> Indices:
+    """Return the group of each pair of sequences: pairs with equal or similar sequences are linked.
+
+    Parameters
+    ----------
+    pairs : sequence of n (str, str)
+        The letters of both sequences, such as proteins.
+    word, share : int and float, default=4 and 0.3
+        See `similar_sequences`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Numbers of groups, from 0.
+
+    Examples
+    --------
+    >>> from latentstruct import similar_pairs
+    >>> similar_pairs([("MKVLAAGIV", "MRVLSAGLV"), ("PQWNDFEYH", "PQWQDFDYH"), ("GLTKCRSNE", "MKVLAAGI")]).tolist()
+    [0, 1, 0]
+    """
+    # Words of a sequence that is in many pairs must not count as common ones.
+    places = {sequence: k for k, sequence in enumerate(dict.fromkeys(one for pair in pairs for one in pair))}
+    groups = similar_sequences(list(places), word, share)
+    first, second = (groups[[places[pair[k]] for pair in pairs]] for k in (0, 1))
+    return np.unique(_connected(len(groups), first, second)[first], return_inverse=True)[1].astype(np.int64)
+
+
 def _connected(n: int, first: Indices, second: Indices) -> Indices:
     """Return the number of the connected component of each of n nodes."""
     parent = list(range(n))

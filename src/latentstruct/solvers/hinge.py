@@ -54,13 +54,15 @@ class HingeSolver(BaseSolver):
         follows without such precise iterations.
     settle : bool, default=True
         See `BlockAscent`.
+    bundle : bool, default=True
+        Whether the bundle may follow. It has no dual variables of single examples that another call could start from.
     cache_mb : float, optional
         Maximum megabytes of all kept planes, up to half of them for the bundle. Less costs iterations. By default
         the limits are 1 GB for the bundle and 50 planes per example.
     """
 
     needs = BlockAscent.needs
-    constraints: ClassVar = {"patience": integer(1), "settle": boolean}
+    constraints: ClassVar = {"patience": integer(1), "settle": boolean, "bundle": boolean}
 
     tol: float = 1e-3
     max_iter: int = 10000
@@ -68,6 +70,7 @@ class HingeSolver(BaseSolver):
     patience: int = 40
     hopeless: float = 0.5
     settle: bool = True
+    bundle: bool = True
     cache_mb: float | None = None
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
@@ -76,7 +79,8 @@ class HingeSolver(BaseSolver):
         blocks = BlockAscent(self.tol, settle=self.settle, cache_mb=bundle._shares(objective).store_mb)
         n, d = objective.n_examples, objective.n_features
         more = 1 if d <= n else MORE_PATIENCE
-        leaves = partial(self._leaves, more if affordable_planes(d) == MOST_PLANES else 0)
+        follows = self.bundle and affordable_planes(d) == MOST_PLANES
+        leaves = partial(self._leaves, more if follows else 0)
         if not ("bundle" in monitor.solver if monitor.resumed else isinstance(state, PlaneBundle)):
             point = blocks._ascend(objective, monitor, w, state, leaves)
             if monitor.reason or point.after_bundle:

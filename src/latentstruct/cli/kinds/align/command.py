@@ -12,7 +12,7 @@ from latentstruct.cli.common import STANDARD_STREAM
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import largest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
-from latentstruct.cli.lazy import plots
+from latentstruct.cli.lazy import plots, similar
 from latentstruct.cli.options import ConvexOptions, HeldOut
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -75,6 +75,7 @@ class AlignKind(KindSpec):
 
     name = "align"
     item = "pair"
+    group = "family"
     summary = "Align pairs of protein sequences, with costs learned from aligned ones."
     reads = "Gapped FASTA or PIR: two records per pair, - for gaps."
     example_file = "align.fa"
@@ -109,7 +110,8 @@ class AlignKind(KindSpec):
         record = AlignRecord(tracks=list(tracks), lower_case=options.lower_case, **sizes)
         weight = USUAL_C.get(options.model) if options.C is None else options.C
         estimator = replace(options, C=weight).estimator(task, len(pairs))
-        return Loaded(X, pairs.matches, estimator, sizes, record, shown=(pairs, X))
+        groups = similar.similar_pairs(pairs.sequences).tolist() if options.divides else None
+        return Loaded(X, pairs.matches, estimator, sizes, record, shown=(pairs, X), groups=groups)
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {**describe_gaps(model.estimator), "files": write_matrix(model.estimator, model.path)}

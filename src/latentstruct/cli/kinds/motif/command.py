@@ -344,7 +344,7 @@ class MotifKind(KindSpec):
         record = MotifRecord(consensus="", background_weight=weight, name=options.motif_name, **sizes)
         search = self._module("search").MotifSearch(options, parts, weight, low)
         found = Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
-        if options.folds is not None or options.chooses:
+        if options.divides:
             found.groups = similar.similar_sequences(X).tolist()
         return found
 
