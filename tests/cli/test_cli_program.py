@@ -49,7 +49,7 @@ def test_unknown_values_are_latent(tmp_path):
     ("change", "message"),
     [
         (lambda one: one["variables"].clear(), "line 2: expected at least one variable"),
-        (lambda one: one["constraints"][0]["terms"].update(c=1), "the variable 'c' in constraint 0"),
+        (lambda one: one["constraints"][0]["terms"].update(c=1), "the variable 'c' in constraints[0]"),
         (lambda one: one["constraints"][0].update(lower=3, upper=3), "which violates it by 2"),
         (lambda one: one["variables"]["a"].update(value=7), "7 for variable 'a'"),
         (lambda one: one["variables"]["a"].update(upper=None), "between its bounds"),

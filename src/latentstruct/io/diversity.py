@@ -108,7 +108,7 @@ def _query(record: _Record, source: Source) -> DiversityQuery:
     for k, document in enumerate(record.documents):
         if (document.text is None) == (document.words is None):
             got = Description("neither" if document.text is None else "both")
-            source.fail(got, f"either text or words of document {k}")
+            source.fail(got, f"either text or words of documents[{k}]")
         own = k if document.id is None else document.id
         if own in ids:
             hint = "The id of a document without one is its number, from 0."

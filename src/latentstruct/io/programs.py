@@ -93,7 +93,7 @@ def read_programs(path: FilePath, labeled: bool = True) -> list[ProgramRecord]:
         for r, row in enumerate(record.constraints):
             for name in row.terms:
                 if name not in record.variables:
-                    got = Description(f"the variable {name!r} in constraint {r}")
+                    got = Description(f"the variable {name!r} in constraints[{r}]")
                     raise FormatError(source.name, got, "variables that are declared", line=source.line)
         found.append(record)
     if not found:
