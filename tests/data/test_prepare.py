@@ -131,7 +131,7 @@ def sequences(tmp_path):
 
 def test_a_motif_is_found_in_a_folder_as_in_the_files(sequences, tmp_path, monkeypatch):
     # Files of kilobytes and blocks of few letters, so that there are many.
-    monkeypatch.setattr("latentstruct.data.sharded.MEGABYTE", 2**10)
+    monkeypatch.setattr("latentstruct.data.shard_files.MEGABYTE", 2**10)
     monkeypatch.setattr("latentstruct.cli.kinds.motif.prepare.LETTERS_TOGETHER", 1000)
     both, many = sequences
     folder, how = tmp_path / "folder", ("--width", "11", "--restarts", "1", "-q", "--json")

@@ -37,8 +37,9 @@ from latentstruct import (
     StructuredPerceptron,
 )
 from latentstruct.core.protocols import Temperature
+from latentstruct.data.shard_files import MANIFEST
 from latentstruct.data.shard_writing import locked
-from latentstruct.data.sharded import MANIFEST, ShardedData
+from latentstruct.data.sharded import ShardedData
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.parallel.dask_transport import WorkerHandle, stored_recipes
 from latentstruct.tasks.base import BaseTask

@@ -16,19 +16,7 @@ from safetensors.numpy import save
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.validation import check_sparse
-from latentstruct.data.shard_files import (
-    FORMAT,
-    LEFT_OVER,
-    LOCK,
-    MANIFEST,
-    OWN_FOLDER,
-    VERSION,
-    Manifest,
-    Shard,
-    checked_folder,
-    is_ours,
-    is_prepared,
-)
+from latentstruct.data import shard_files as files
 from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.shards import length_of, part_of
 from latentstruct.persistence.atomic_files import (
@@ -45,16 +33,20 @@ Blocks = Iterable[tuple[Any, Any]]
 
 def folder_to_write(folder: Any) -> Path:
     """Return a folder that is new, empty, or holds an earlier data set."""
-    path = checked_folder(folder)
+    path = files.checked_folder(folder)
     if path.exists() and not path.is_dir():
         raise InputError("folder", Description(f"the file {path}"), "a folder")
-    if path.is_dir() and not is_prepared(path):
+    if path.is_dir() and not files.is_prepared(path):
         names = (entry.name for entry in path.iterdir())
-        other = next((name for name in names if not (LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
+        other = next((name for name in names if not (files.LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
         if other is not None:
-            raise InputError("folder", Description(f"{path} with other files such as {repr_short(other)}"), OWN_FOLDER)
-    if is_prepared(path) and not is_ours(path):
-        raise InputError("folder", Description(f"{path} with another {MANIFEST}, which would be lost"), OWN_FOLDER)
+            raise InputError(
+                "folder", Description(f"{path} with other files such as {repr_short(other)}"), files.OWN_FOLDER
+            )
+    if files.is_prepared(path) and not files.is_ours(path):
+        raise InputError(
+            "folder", Description(f"{path} with another {files.MANIFEST}, which would be lost"), files.OWN_FOLDER
+        )
     return path
 
 
@@ -63,7 +55,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock a folder against concurrent writers, if the file system has locks."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(file_lock(folder / LOCK, wait=False))
+            stack.enter_context(file_lock(folder / files.LOCK, wait=False))
         except BlockingIOError as error:
             raise InputError(
                 "folder", Description(str(folder)), "a folder to which no other process is writing"
@@ -167,9 +159,9 @@ def _with_outputs(blocks: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]
 
 def write_shards(
     folder: Path, task: BaseTask, blocks: Iterator[tuple[Any, Any]], goal: float
-) -> tuple[list[Shard], bool]:
+) -> tuple[list[files.Shard], bool]:
     """Write blocks, joined or divided, to files of about `goal` bytes; return whether they have outputs."""
-    shards: list[Shard] = []
+    shards: list[files.Shard] = []
     waiting: list[tuple[Any, Any]] = []
     labeled: bool | None = None
     n_waiting, per_example = 0, math.nan
@@ -197,7 +189,7 @@ def write_shards(
 
 def _write_joined(
     folder: Path, task: BaseTask, blocks: list[tuple[Any, Any]], first: int, examples_each: float
-) -> list[Shard]:
+) -> list[files.Shard]:
     """Write the examples of some blocks to one or more files."""
     X = _joined([x for x, _ in blocks])
     Y = None if blocks[0][1] is None else _joined([y for _, y in blocks])
@@ -229,40 +221,42 @@ def _joined(parts: list[Any]) -> Any:
     return [item for part in parts for item in part]
 
 
-def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_examples: int) -> Shard:
+def _write_shard(folder: Path, arrays: dict[str, NDArray[Any]], number: int, n_examples: int) -> files.Shard:
     """Write one file. Its name contains its checksum, so that no file of an earlier data set is overwritten."""
     raw = save(arrays)
     digest = hashlib.sha256(raw).hexdigest()
     name = f"shard-{number:05d}-{digest[:16]}.safetensors"
     with output_errors(folder):
         replace_files({folder / name: [raw]})
-    return Shard(name, n_examples, len(raw), digest)
+    return files.Shard(name, n_examples, len(raw), digest)
 
 
-def manifest_bytes(task: BaseTask, shards: list[Shard], labeled: bool, extra: Any) -> bytes:
+def manifest_bytes(task: BaseTask, shards: list[files.Shard], labeled: bool, extra: Any) -> bytes:
     """Return the contents of data.json; raise if the task or `extra` cannot be written as JSON."""
     from latentstruct import __version__
     from latentstruct.persistence.models import encode
 
     params = None if is_own(task) else encode(task, "task")
     state = encode(task.state(), "state") if defines(task, "state") else None
-    manifest = Manifest(FORMAT, VERSION, __version__, type(task).__name__, params, state, labeled, shards, extra)
+    manifest = files.Manifest(
+        files.FORMAT, files.VERSION, __version__, type(task).__name__, params, state, labeled, shards, extra
+    )
     try:
         return msgspec.json.encode(manifest)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError("task", Description(str(error)), "made of labels and parameters that JSON can hold") from error
 
 
-def finish(folder: Path, task: BaseTask, shards: list[Shard], labeled: bool, extra: Any) -> None:
+def finish(folder: Path, task: BaseTask, shards: list[files.Shard], labeled: bool, extra: Any) -> None:
     """Write the manifest, which makes the new data set replace an earlier one."""
     raw = manifest_bytes(task, shards, labeled, extra)
     with output_errors(folder):
-        replace_files({folder / MANIFEST: [raw]})
+        replace_files({folder / files.MANIFEST: [raw]})
 
 
 def remove_others(folder: Path, kept: set[str]) -> None:
     """Remove files of earlier or unfinished data sets."""
     remove_left_over(folder)
     for entry in folder.iterdir():
-        if LEFT_OVER.fullmatch(entry.name) and entry.name not in kept:
+        if files.LEFT_OVER.fullmatch(entry.name) and entry.name not in kept:
             entry.unlink()

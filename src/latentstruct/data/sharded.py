@@ -17,35 +17,8 @@ from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
 from latentstruct.core.protocols import Batch
 from latentstruct.core.validation import copied
-from latentstruct.data.shard_files import (
-    CURE,
-    LOCK,
-    MANIFEST,
-    MEGABYTE,
-    Manifest,
-    array_of,
-    check_megabytes,
-    checked_folder,
-    is_prepared,
-    opened,
-    read_header,
-    read_manifest,
-)
-from latentstruct.data.shard_writing import (
-    Blocks,
-    finish,
-    folder_to_write,
-    has_learned,
-    is_own,
-    learn,
-    locked,
-    manifest_bytes,
-    remove_others,
-    repeatable,
-    require_small_tables,
-    require_storable,
-    write_shards,
-)
+from latentstruct.data import shard_files as files
+from latentstruct.data import shard_writing as writing
 from latentstruct.exceptions import Description, FormatError, InputError
 
 if TYPE_CHECKING:
@@ -146,9 +119,9 @@ class ShardedData:
 
     def __init__(self, folder: str | PathLike[str], task: "BaseTask | None" = None, open_mb: float = 32.0) -> None:
         # Workers of a cluster have other working folders.
-        self.folder, self.open_mb = checked_folder(folder).absolute(), open_mb
-        check_megabytes(open_mb, "open_mb", least=0.0)
-        manifest = read_manifest(self.folder)
+        self.folder, self.open_mb = files.checked_folder(folder).absolute(), open_mb
+        files.check_megabytes(open_mb, "open_mb", least=0.0)
+        manifest = files.read_manifest(self.folder)
         self._shards, self.labeled, self.extra = manifest.shards, manifest.labeled, manifest.extra
         self.task = _restored_task(self.folder, manifest, task)
         self.sizes = [shard.n_examples for shard in self._shards]
@@ -166,7 +139,7 @@ class ShardedData:
     def __repr__(self) -> str:
         return (
             f"ShardedData({str(self.folder)!r}): {type(self.task).__name__}, {self.n_examples} examples in "
-            f"{len(self.sizes)} files, {self.n_bytes / MEGABYTE:.1f} MB"
+            f"{len(self.sizes)} files, {self.n_bytes / files.MEGABYTE:.1f} MB"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -191,11 +164,11 @@ class ShardedData:
             if batch.n_examples != shard.n_examples or batch.labeled != self.labeled:
                 got = Description(f"{batch.n_examples} {'' if batch.labeled else 'un'}labeled examples")
                 expected = f"{shard.n_examples} {'' if self.labeled else 'un'}labeled examples"
-                raise FormatError(path, got, expected, CURE)
+                raise FormatError(path, got, expected, files.CURE)
         except FormatError:
             raise
         except InputError as error:
-            raise FormatError(path, Description(str(error)), "arrays that can be unpacked", CURE) from error
+            raise FormatError(path, Description(str(error)), "arrays that can be unpacked", files.CURE) from error
         return batch
 
     def batches_for(self, task: "BaseTask") -> LazyBatches:
@@ -207,7 +180,7 @@ class ShardedData:
             A task that differs only in parameters on which prepared examples do not depend.
         """
         sizes = [shard.n_bytes for shard in self._shards]
-        return LazyBatches(lambda number: self.open(number, task), sizes, self.open_mb * MEGABYTE)
+        return LazyBatches(lambda number: self.open(number, task), sizes, self.open_mb * files.MEGABYTE)
 
     def verify(self) -> None:
         """Read all files and raise a FormatError if one of them was modified."""
@@ -219,32 +192,34 @@ class ShardedData:
         """Return the arrays of one file, read into memory: truncating a memory-mapped file would crash the process."""
         shard = self._shards[number]
         path = self.folder / shard.file
-        with opened(path) as file:
+        with files.opened(path) as file:
             found = os.fstat(file.fileno())
             if found.st_size != shard.n_bytes:
-                raise FormatError(path, Description(f"{found.st_size} bytes"), f"{shard.n_bytes} bytes", CURE)
+                raise FormatError(path, Description(f"{found.st_size} bytes"), f"{shard.n_bytes} bytes", files.CURE)
             identity = (found.st_dev, found.st_ino, found.st_mtime_ns)
             require(shard.n_bytes, str(path), f"{shard.n_bytes} bytes", "Prepare the data with a smaller `shard_mb`.")
             content = np.empty(shard.n_bytes, dtype=np.uint8)
             try:
                 n_read = file.readinto(content.data)
             except OSError as error:
-                raise FormatError(path, Description(str(error.strerror)), "a readable file", CURE) from error
+                raise FormatError(path, Description(str(error.strerror)), "a readable file", files.CURE) from error
         if n_read != shard.n_bytes:
-            raise FormatError(path, Description(f"{n_read} bytes"), f"{shard.n_bytes} bytes", CURE)
+            raise FormatError(path, Description(f"{n_read} bytes"), f"{shard.n_bytes} bytes", files.CURE)
         if self._verified.get(number) != identity:
             if hashlib.sha256(content.data).hexdigest() != shard.sha256:
-                raise FormatError(path, Description("another checksum"), f"the file listed in {MANIFEST}", CURE)
+                raise FormatError(
+                    path, Description("another checksum"), f"the file listed in {files.MANIFEST}", files.CURE
+                )
             self._verified[number] = identity
-        header, begin = read_header(path, content)
-        return {name: array_of(path, name, entry, content, begin) for name, entry in header.items()}
+        header, begin = files.read_header(path, content)
+        return {name: files.array_of(path, name, entry, content, begin) for name, entry in header.items()}
 
     @classmethod
     def write(
         cls,
         folder: str | PathLike[str],
         task: "BaseTask",
-        blocks: Blocks | Callable[[], Blocks],
+        blocks: writing.Blocks | Callable[[], writing.Blocks],
         shard_mb: float = 16.0,
         extra: Any = None,
     ) -> "ShardedData":
@@ -269,25 +244,25 @@ class ShardedData:
         ShardedData
             The data set, opened.
         """
-        check_megabytes(shard_mb, "shard_mb", least=1e-3)
-        path = folder_to_write(folder)
-        require_storable(task)
-        again = repeatable(blocks)
-        if not has_learned(task):
+        files.check_megabytes(shard_mb, "shard_mb", least=1e-3)
+        path = writing.folder_to_write(folder)
+        writing.require_storable(task)
+        again = writing.repeatable(blocks)
+        if not writing.has_learned(task):
             task = copied(task)
-            learn(task, again)
-        require_small_tables(task)
+            writing.learn(task, again)
+        writing.require_small_tables(task)
         # Fail before the work, not after it, if the manifest cannot be written.
-        manifest_bytes(task, [], False, extra)
+        writing.manifest_bytes(task, [], False, extra)
         path.mkdir(parents=True, exist_ok=True)
-        with locked(path):
+        with writing.locked(path):
             try:
-                shards, labeled = write_shards(path, task, again(), shard_mb * MEGABYTE)
-                finish(path, task, shards, labeled, extra)
+                shards, labeled = writing.write_shards(path, task, again(), shard_mb * files.MEGABYTE)
+                writing.finish(path, task, shards, labeled, extra)
             finally:
                 # The present manifest determines whether the new data set has replaced an earlier one.
-                remove_others(path, _files_in_use(path) | {LOCK})
-        return cls(path, task if is_own(task) else None)
+                writing.remove_others(path, _files_in_use(path) | {files.LOCK})
+        return cls(path, task if writing.is_own(task) else None)
 
 
 def _reopened(
@@ -303,15 +278,15 @@ def _reopened(
 
 def _files_in_use(folder: Path) -> set[str]:
     """Return the files of the data set in the folder; all files if that is unknown."""
-    if not is_prepared(folder):
+    if not files.is_prepared(folder):
         return set()
     try:
-        return {shard.file for shard in read_manifest(folder).shards}
+        return {shard.file for shard in files.read_manifest(folder).shards}
     except FormatError:
         return {entry.name for entry in folder.iterdir()}
 
 
-def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") -> "BaseTask":
+def _restored_task(folder: Path, manifest: files.Manifest, task: "BaseTask | None") -> "BaseTask":
     """Return the task the examples were prepared with."""
     from latentstruct.persistence.models import MOST_STATES, check_state, check_tables, decode
 
@@ -334,5 +309,5 @@ def _restored_task(folder: Path, manifest: Manifest, task: "BaseTask | None") ->
             raise ValueError(f"its task is {type(found).__name__}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         got, expected = Description(repr_short(error, 160)), "the description of data of this library"
-        raise FormatError(folder / MANIFEST, got, expected, CURE) from error
+        raise FormatError(folder / files.MANIFEST, got, expected, files.CURE) from error
     return found

@@ -12,28 +12,7 @@ from latentstruct._native import planes as kernels
 from latentstruct.core.types import Array, Indices, Vector
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
-from latentstruct.planes.memory import (
-    ATOM_BYTES,
-    FIRST_SLOTS,
-    FREED,
-    MEGABYTE,
-    NUMBER_BYTES,
-    PARTS,
-    SMALLER_SOLVERS,
-    SPARE,
-    Budget,
-    Slots,
-    Tables,
-    affordable_slots,
-    compact,
-    empty_slots,
-    empty_tables,
-    kept_places,
-    least_useful,
-    resize,
-    with_sides,
-    without_repeats,
-)
+from latentstruct.planes import memory
 from latentstruct.planes.plane import Plane, Planes, Rows, atom_fault
 from latentstruct.planes.serialization import RESTART, State, check_whole_number, pack_store, unpack_store
 
@@ -89,10 +68,10 @@ class PlaneStore:
     idle: int = 2
     most_bytes: float | None = None
     rows: Rows = field(init=False, repr=False)
-    slots: Slots = field(init=False, repr=False)
-    tables: Tables = field(init=False, repr=False)
+    slots: memory.Slots = field(init=False, repr=False)
+    tables: memory.Tables = field(init=False, repr=False)
     scratch: Scratch = field(init=False, repr=False)
-    budget: Budget = field(init=False, repr=False)
+    budget: memory.Budget = field(init=False, repr=False)
     below: bool = field(init=False, default=True, repr=False)
     """Whether all planes are known to be below their functions."""
 
@@ -103,16 +82,16 @@ class PlaneStore:
         if self.most_bytes is not None:
             self.budget.check(n_atoms)
             self.budget = self.budget.shared_out(n_atoms)
-        self.slots = empty_slots(n, min(FIRST_SLOTS, self.budget.slots))
-        self.tables = empty_tables(n)
+        self.slots = memory.empty_slots(n, min(memory.FIRST_SLOTS, self.budget.slots))
+        self.tables = memory.empty_tables(n)
         self.append(np.arange(n), self.first, np.zeros(self.first.n_features))
 
     def _lay_out(self) -> None:
         """Set up everything except slots and tables."""
         self.n_examples = len(self.first)
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
-        most = affordable_slots(len(self.first)) if self.most is None else self.most
-        self.budget = Budget(len(self.first), d, most, most_bytes)
+        most = memory.affordable_slots(len(self.first)) if self.most is None else self.most
+        self.budget = memory.Budget(len(self.first), d, most, most_bytes)
         self.rows, self.scratch = self.first.rows, Scratch(np.zeros(d), np.zeros(1, dtype=np.int64))
 
     @classmethod
@@ -174,7 +153,7 @@ class PlaneStore:
             # Bytes are counted for equal numbers of slots of all examples.
             growing = np.arange(self.n_examples)
         if len(growing):
-            self.slots = with_sides(slots, growing, np.minimum(2 * slots.side[growing], most))
+            self.slots = memory.with_sides(slots, growing, np.minimum(2 * slots.side[growing], most))
         crowded = full[slots.side[full] == most]
         if self.most_bytes is None and len(crowded):
             crowded = crowded[(self.slots.alpha[crowded] > 0.0).all(axis=1)]
@@ -188,7 +167,7 @@ class PlaneStore:
         needed = tables.length[examples] + new_lengths
         atoms = int(tables.end[0] + needed[needed > tables.capacity[examples]].sum())
         numbers = int(tables.end[1] + new_lengths.sum())
-        return atoms, numbers, ATOM_BYTES * atoms + NUMBER_BYTES * numbers
+        return atoms, numbers, memory.ATOM_BYTES * atoms + memory.NUMBER_BYTES * numbers
 
     def _reserve(self, examples: Indices, new_lengths: Indices, w: Vector) -> float:
         """Make space in the tables. If planes are dropped, update `w` and return the change of Σ c α b."""
@@ -196,13 +175,13 @@ class PlaneStore:
         atoms, numbers, _ = self._needed(examples, new_lengths)
         if atoms <= len(tables.atoms.value) and numbers <= len(tables.numbers):
             return change
-        compact(self.slots, tables)
+        memory.compact(self.slots, tables)
         atoms, numbers, n_bytes = self._needed(examples, new_lengths)
         while (excess := n_bytes - self.budget.table_bytes) > 0:
             change += self._give_up(excess, float(new_lengths.mean()), w)
             atoms, numbers, n_bytes = self._needed(examples, new_lengths)
-        spare = min(SPARE, self.budget.table_bytes / max(n_bytes, 1))
-        resize(tables, int(spare * atoms), int(spare * numbers))
+        spare = min(memory.SPARE, self.budget.table_bytes / max(n_bytes, 1))
+        memory.resize(tables, int(spare * atoms), int(spare * numbers))
         return change
 
     def _give_up(self, excess: float, new_length: float, w: Vector) -> float:
@@ -210,25 +189,25 @@ class PlaneStore:
         length = max(float(self.tables.end[1]) / max(len(self), 1), new_length)
         budget = self.budget.tightened(self.n_examples * length)
         if budget.slots < self.budget.slots:
-            change = self._drop(least_useful(self.slots, kept=budget.slots), w)
+            change = self._drop(memory.least_useful(self.slots, kept=budget.slots), w)
             size = min(budget.slots, self.slots.start.shape[1])
             every = np.arange(self.n_examples)
-            self.slots, self.budget = with_sides(self.slots, every, np.full(len(every), size)), budget
+            self.slots, self.budget = memory.with_sides(self.slots, every, np.full(len(every), size)), budget
             return change
-        chosen = least_useful(self.slots, excess + FREED * self.budget.table_bytes)
+        chosen = memory.least_useful(self.slots, excess + memory.FREED * self.budget.table_bytes)
         if not len(chosen[0]):
             raise InputError(
                 "cache_mb",
-                Description(f"{excess / MEGABYTE:.3g} MB too little"),
+                Description(f"{excess / memory.MEGABYTE:.3g} MB too little"),
                 f"large enough for two planes per example ({self.n_examples} examples)",
-                SMALLER_SOLVERS,
+                memory.SMALLER_SOLVERS,
             )
         return self._drop(chosen, w)
 
     def _drop(self, chosen: tuple[Indices, Indices], w: Vector) -> float:
         """Drop planes, update `w` for those with mass, and return the change of Σ c α b."""
         change = kernels.drop_planes(self, *chosen, w)
-        compact(self.slots, self.tables)
+        memory.compact(self.slots, self.tables)
         return change
 
     def append(self, examples: Indices, planes: Planes, w: Vector) -> float:
@@ -241,7 +220,9 @@ class PlaneStore:
         listed[examples] = True
         if np.count_nonzero(listed) < len(examples):
             # Space is made for one plane per example.
-            return sum(self.append(examples[chosen], planes.take(chosen), w) for chosen in without_repeats(examples))
+            return sum(
+                self.append(examples[chosen], planes.take(chosen), w) for chosen in memory.without_repeats(examples)
+            )
         self.below = self.below and planes.below
         if planes.rows.indptr is not self.rows.indptr and len(planes.rows.indptr) > 1:
             # Kernels look up atoms in the rows of the store.
@@ -251,7 +232,7 @@ class PlaneStore:
                 raise InputError("planes", Description(fault), expected)
         self._make_slots(examples)
         change = 0.0
-        step = len(examples) if self.most_bytes is None else -(-self.n_examples // PARTS)
+        step = len(examples) if self.most_bytes is None else -(-self.n_examples // memory.PARTS)
         for first in range(0, len(examples), max(step, 1)):
             part = slice(first, first + step)
             pointers = planes.pointers[first : first + step + 1]
@@ -267,12 +248,12 @@ class PlaneStore:
         For functions whose planes change in height only, as when another loss is used for the same candidates. Means of
         several planes are dropped.
         """
-        examples, places = kept_places(self.slots)
+        examples, places = memory.kept_places(self.slots)
         mixed = self.slots.mixed[examples, places]
         if mixed.any():
             order = np.lexsort((-places[mixed], examples[mixed]))
             self._drop((examples[mixed][order], places[mixed][order]), np.zeros(self.first.n_features))
-            examples, places = kept_places(self.slots)
+            examples, places = memory.kept_places(self.slots)
         first = self.tables.start[examples] + self.tables.numbers[self.slots.start[examples, places]]
         rows, columns = (part[first].astype(np.int64) for part in (self.tables.atoms.row, self.tables.atoms.column))
         self.slots.offset[examples, places] = offsets(examples, rows, columns)

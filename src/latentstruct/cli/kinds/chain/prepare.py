@@ -6,22 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from latentstruct.cli.kind import Trained
+from latentstruct.cli.kinds.chain import files
 from latentstruct.cli.kinds.chain.command import ChainPrepareOptions
-from latentstruct.cli.kinds.chain.files import (
-    ChainRecord,
-    check_marks,
-    check_rules,
-    check_sets,
-    choose,
-    has_sets,
-    is_set,
-    marked,
-    no_known_labels,
-    parse_label,
-    possible_labels,
-    refuse_conllu,
-    single_labels,
-)
 from latentstruct.cli.prepared import Blocks, ToPrepare, unknown_to
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.features.windows import WindowFeatures
@@ -33,21 +19,21 @@ from latentstruct.tasks import Chain
 
 def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progress) -> ToPrepare:
     """Survey a file."""
-    refuse_conllu(options.data, None if like is None else like.record)
+    files.refuse_conllu(options.data, None if like is None else like.record)
     task: Any = Chain(rules=options.allowed)
     template = options.template() if like is None else like.features
     if like is None:
         record, counts, blank = *_learn(options, template), options.blank
-        check_marks(counts, record.unknown, options.data)
+        files.check_marks(counts, record.unknown, options.data)
         record = replace(record, features=template.to_state())
         known = [
-            parse_label(text, record.unknown) if record.label_sets else text
+            files.parse_label(text, record.unknown) if record.label_sets else text
             for text in counts
             if text != record.unknown
         ]
-        check_sets(record.label_sets, has_sets([known]), options.data)
-        labels = sorted(single_labels([known]))
-        check_rules(options.allowed, labels, (), options.data, 0)
+        files.check_sets(record.label_sets, files.has_sets([known]), options.data)
+        labels = sorted(files.single_labels([known]))
+        files.check_rules(options.allowed, labels, (), options.data, 0)
         n_features, latent = len(template.vocabulary_), record.unknown is not None or record.label_sets
         task.restore({"labels": labels, "n_inputs": n_features, "latent": latent})
         n_tokens = counts.total()
@@ -64,11 +50,11 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
     return ToPrepare(task, record, sizes, _blocks(options, record, template, blank, task))
 
 
-def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[ChainRecord, Counter[str]]:
+def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[files.ChainRecord, Counter[str]]:
     """Learn the features; return the record of a model without them, and the counts of labels."""
     counts: Counter[str] = Counter()
     options.chosen_columns()
-    record = ChainRecord(
+    record = files.ChainRecord(
         features={},
         label_column=0,
         n_columns=0,
@@ -87,7 +73,7 @@ def _learn(options: ChainPrepareOptions, template: WindowFeatures) -> tuple[Chai
             # Sets of labels are checked here, where the number of the sentence is known.
             record.labels_of(part, options.data, record.n_examples)
             record = replace(record, n_examples=record.n_examples + len(part))
-            yield choose(part, used)
+            yield files.choose(part, used)
 
     template.fit_blocks(used_columns())
     return record, counts
@@ -106,7 +92,7 @@ def _survey(options: ChainPrepareOptions, model: Trained, blank: dict[int, str])
             counts.update(part.columns[record.label_column])
         n_examples, n_tokens = n_examples + len(part), n_tokens + part.n_tokens
     if not options.unlabeled and counts.keys() == {record.unknown}:
-        raise no_known_labels(name, record.unknown)
+        raise files.no_known_labels(name, record.unknown)
     return n_examples, n_tokens, counts
 
 
@@ -119,24 +105,28 @@ def _check_labels(model: Trained, part: ColumnSentences, name: str, n_before: in
     for i, labels in enumerate(record.labels_of(part, name, n_before), n_before + 1):
         for j, item in enumerate(labels, 1):
             where = f"{name}, token {j} of sentence {i}"
-            if not latent and (item == record.unknown or is_set(item)):
+            if not latent and (item == record.unknown or files.is_set(item)):
                 hint = f"{model.path} was trained with --labeled-only. Use `unlabeled`, or the plain file."
                 got = f"an unknown label, {item!r}" if item == record.unknown else "several labels"
                 raise FormatError(where, Description(got), "a known label", hint)
-            for label in possible_labels(item):
+            for label in files.possible_labels(item):
                 if label not in allowed:
                     raise unknown_to(model, where, label, record.unknown)
 
 
 def _blocks(
-    options: ChainPrepareOptions, record: ChainRecord, template: WindowFeatures, blank: dict[int, str], task: Chain
+    options: ChainPrepareOptions,
+    record: files.ChainRecord,
+    template: WindowFeatures,
+    blank: dict[int, str],
+    task: Chain,
 ) -> Blocks:
     """Yield features and labels, −1 for unknown labels."""
     n_before = 0
     for part in read_conll_blocks(options.data, blank):
         labels: Any = None
         if not options.unlabeled:
-            labels = marked(record.labels_of(part, options.data, n_before), record.unknown)
-            check_rules(task.rules, task.labels_.labels, labels, options.data, n_before)
+            labels = files.marked(record.labels_of(part, options.data, n_before), record.unknown)
+            files.check_rules(task.rules, task.labels_.labels, labels, options.data, n_before)
         n_before += len(part)
         yield template.transform(record.used_columns(part, options.data)), labels
