@@ -366,7 +366,8 @@ class MotifKind(KindSpec):
         search = loaded.features
         first = search.collect(model.estimator)[0]
         enrichment = None if first.enrichment is None else asdict(first.enrichment)
-        known = {"consensus": first.consensus, "e_value": first.motif.e_value, "enrichment": enrichment}
+        facts = first.describe()
+        known = {"consensus": facts["consensus"], "e_value": facts["e_value"], "enrichment": enrichment}
         negatives, longest = search.parts.negatives()
         found = self._module("calibration").Calibration.of(model.estimator, negatives, longest, search.options.seed)
         return replace(model.record, calibration=None if found is None else asdict(found), **known)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from latentstruct.viz.plots import can_plot, plot_logo
 MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.bed"
 SIGNIFICANT = 0.05
 """Largest E-value of a significant motif."""
-MOST_MOTIFS = 10
 LEAST_HELD_OUT, MOST_HELD_OUT = 8, 1000
 """Sequences of each class that are held out."""
 USUAL_SHARE = 1 / 3
@@ -56,20 +56,14 @@ class FoundMotif:
 
     motif: MemeMotif
     sites: list[Site]
-    n_positive: int
     enrichment: Enrichment | None
-
-    @property
-    def consensus(self) -> str:
-        """The consensus of the matrix."""
-        return consensus(self.motif.matrix)
 
     def describe(self) -> dict[str, Any]:
         """Return the facts of the motif."""
         tested = self.enrichment
         return {
             "name": self.motif.name,
-            "consensus": self.consensus,
+            "consensus": consensus(self.motif.matrix),
             "p_value": None if tested is None else tested.p_value,
             "e_value": self.motif.e_value,
             "n_sites": self.motif.n_sites,
@@ -116,13 +110,12 @@ class MotifSearch:
         """Choose the width and find motifs in a part of the sequences; test them on the others."""
         if not isinstance(self.parts, MotifData):
             return
-        X, Y, weights = self.parts.training(self.background_weight)
-        y, weight = np.array(Y), np.array(weights)
-        tested = self._held_out(X, y)
+        X = self.data[0]
+        tested = self._held_out()
         trained = np.flatnonzero(~tested)
         low, high = self.options.width_range
         high = max(low, min(high, *map(self.parts.alphabet.longest_known, X)))
-        self.width = low if low == high else self._choose_width(X, y, weight, trained, (low, high), progress)
+        self.width = low if low == high else self._choose_width(trained, (low, high), progress)
         if not tested.any():
             progress.say("the motif is not tested: there are too few sequences to hold some out")
             return
@@ -130,9 +123,9 @@ class MotifSearch:
         progress.say(f"training on {len(trained)} sequences; {len(held)} are held out to test the motif")
         masked = list(X)
         while self.n_tests < self.options.most_motifs:
-            model = self._discover(masked, y, weight, trained)
+            model = self._discover(masked, trained)
             self.n_tests += 1
-            test = self._test(model, masked, y, held)
+            test = self._test(model, masked, held)
             e_value = test.e_value(self.n_tests)
             progress.say(f"motif {self.n_tests}: {test.consensus}, {significance_in_words(test.enrichment, e_value)}")
             if self.n_tests == 1 or e_value <= SIGNIFICANT:
@@ -143,14 +136,20 @@ class MotifSearch:
             if masked == before:
                 break
 
+    @cached_property
+    def data(self) -> tuple[list[str], Any, Any]:
+        """Sequences, labels and weights."""
+        X, Y, weights = self.parts.training(self.background_weight)
+        return X, np.array(Y), np.array(weights)
+
     @property
     def significant(self) -> bool:
         """Whether the first motif is significant."""
         return bool(self.tests) and self.tests[0].e_value(self.n_tests) <= SIGNIFICANT
 
-    def _held_out(self, X: list[str], y: Any) -> Any:
+    def _held_out(self) -> Any:
         """Return which sequences are held out, shape (n,); none if there are too few."""
-        share = self.options.test_share
+        (X, y, _), share = self.data, self.options.test_share
         held = np.zeros(len(X), dtype=bool)
         rng = np.random.default_rng(self.options.seed)
         for sign in (1, -1):
@@ -172,28 +171,30 @@ class MotifSearch:
         if self.options.most_motifs > 1:
             raise InputError("motifs", got, f"1, or at least {3 * LEAST_HELD_OUT} sequences of each class")
 
-    def _fit(self, width: int, X: list[str], y: Any, weight: Any, rows: Any, coef_init: Any = None) -> Any:
-        """Return a model of some sequences; with initial weights there is one start."""
+    def _fit(self, width: int, X: list[str], rows: Any, coef_init: Any = None) -> Any:
+        """Return a model of some sequences, in which sites may be masked; with initial weights there is one start."""
+        _, y, weight = self.data
         restarts = self.options.restarts if coef_init is None else 1
         model = self.options.motif_svm(width, restarts)
         given = {} if coef_init is None else {"coef_init": coef_init}
         return model.fit([X[i] for i in rows], y[rows], sample_weight=weight[rows], **given)
 
-    def _discover(self, X: list[str], y: Any, weight: Any, rows: Any) -> Any:
+    def _discover(self, X: list[str], rows: Any) -> Any:
         """Return the model of a motif of some sequences.
 
         Positive sequences that probably have no site of the best initial motif are left out: with them the model would
         be a mixture of several motifs, or of a motif and noise. Random starts need all sequences.
         """
         if self.options.start == "random":
-            return self._fit(self.width, X, y, weight, rows)
+            return self._fit(self.width, X, rows)
+        _, y, weight = self.data
         model = self.options.motif_svm(self.width, 1)
         given = [X[i] for i in rows]
         model.task.learn(given, y[rows])
         batch = model.task.prepare(given, y[rows])
         initial = refined_motifs(model.task, batch)
         if not initial or not initial[0].carriers.any():
-            return self._fit(self.width, X, y, weight, rows)
+            return self._fit(self.width, X, rows)
         starts, strands, carriers = initial[0]
         positive = rows[y[rows] > 0][carriers]
         windows = list(zip(starts[carriers].tolist(), strands[carriers].tolist(), strict=True))
@@ -202,8 +203,9 @@ class MotifSearch:
         latents = [*windows, *[None] * len(negative)]
         return model.fit([X[i] for i in chosen], y[chosen], sample_weight=weight[chosen], H=latents)
 
-    def training_rows(self, X: list[str], y: Any, test: MotifTest) -> Any:
+    def training_rows(self, X: list[str], test: MotifTest) -> Any:
         """Return which sequences the model of a tested motif is trained on; see `_discover`."""
+        y = self.data[1]
         if self.options.start == "random":
             return np.arange(len(X))
         task = self.options.motif_svm(test.width, 1).task
@@ -212,15 +214,15 @@ class MotifSearch:
 
     def training(self) -> tuple[Any, Any, dict[str, Any]]:
         """Return sequences and labels that the model of the first motif is trained on, and further arguments of fit."""
-        X, Y, weights = self.parts.training(self.background_weight)
-        y, weight, test = np.array(Y), np.array(weights), self.tests[0]
-        rows = self.training_rows(X, y, test)
+        (X, y, weight), test = self.data, self.tests[0]
+        rows = self.training_rows(X, test)
         task = self.options.motif_svm(test.width, 1, words=True).task
         task.learn(X, y)
         coef = np.pad(test.coef, (0, task.n_features - len(test.coef)))
         return [X[i] for i in rows], y[rows], {"sample_weight": weight[rows], "coef_init": coef}
 
-    def _test(self, model: Any, X: list[str], y: Any, held: Any) -> MotifTest:
+    def _test(self, model: Any, X: list[str], held: Any) -> MotifTest:
+        y = self.data[1]
         scores = model.decision_function([X[i] for i in held])
         enrichment = score_enrichment(scores[y[held] > 0], scores[y[held] < 0])
         positive = [X[i] for i in np.flatnonzero(y > 0)]
@@ -228,15 +230,13 @@ class MotifSearch:
         letters = consensus(site_matrix(sites, alphabet=model.task_.alphabet_))
         return MotifTest(model.task_.width, model.coef_, letters, enrichment)
 
-    def _choose_width(
-        self, X: list[str], y: Any, weight: Any, rows: Any, limits: tuple[int, int], progress: Progress
-    ) -> int:
+    def _choose_width(self, rows: Any, limits: tuple[int, int], progress: Progress) -> int:
         """Return the width whose motif distinguishes sequences best that were not trained on.
 
         Widths are compared by folds of the sequences that are not held out, so that the test of the motif remains
         valid. The folds of each width start from the motif of the next one.
         """
-        rng = np.random.default_rng(self.options.seed)
+        (X, y, _), rng = self.data, np.random.default_rng(self.options.seed)
         kinds = [rng.permutation(rows[y[rows] == sign])[:MOST_FOR_WIDTH] for sign in (1, -1)]
         folds = [np.concatenate([kind[k::WIDTH_FOLDS] for kind in kinds]) for k in range(WIDTH_FOLDS)]
         low, high = limits
@@ -245,12 +245,12 @@ class MotifSearch:
         areas: dict[int, float] = dict.fromkeys(widths, 0.0)
         for k, judged in enumerate(folds):
             trained = np.concatenate([fold for j, fold in enumerate(folds) if j != k])
-            first = self._fit(middle, X, y, weight, trained)
+            first = self._fit(middle, X, trained)
             for way in ([w for w in widths if w >= middle], [w for w in widths[::-1] if w < middle]):
                 model = first
                 for width in way:
                     if width != middle:
-                        model = self._fit(width, X, y, weight, trained, resized(model, width))
+                        model = self._fit(width, X, trained, resized(model, width))
                     scores = model.decision_function([X[i] for i in judged])
                     areas[width] += roc_area(y[judged] > 0, scores) / WIDTH_FOLDS
         best = max(areas.values())
@@ -265,16 +265,15 @@ class MotifSearch:
             return self.found
         self.found = [self._found(model, self.parts.positives(), 0)]
         if len(self.tests) > 1 and isinstance(self.parts, MotifData):
-            X, Y, weights = self.parts.training(self.background_weight)
-            y, weight = np.array(Y), np.array(weights)
+            X, y, _ = self.data
             names, positive = self.parts.positive.names, int((y > 0).sum())
             masked = list(X)
             for number, test in enumerate(self.tests[1:], 1):
                 masked = mask_sites(model, masked, self.tests[number - 1].threshold)
-                rows = self.training_rows(masked, y, test)
+                rows = self.training_rows(masked, test)
                 if not (y[rows] > 0).any():
                     continue
-                model = self._fit(test.width, masked, y, weight, rows, test.coef)
+                model = self._fit(test.width, masked, rows, test.coef)
                 sequences = Sequences(names, [""] * positive, masked[:positive])
                 self.found.append(self._found(model, [sequences], number))
         return self.found
@@ -294,7 +293,7 @@ class MotifSearch:
         matrix = site_matrix([site.site for site in called], alphabet=alphabet)
         e_value = None if test is None else test.e_value(self.n_tests)
         motif = MemeMotif(name, matrix, counts / counts.sum(), len(called), e_value)
-        return FoundMotif(motif, called, len(sites), None if test is None else test.enrichment)
+        return FoundMotif(motif, called, None if test is None else test.enrichment)
 
     def write(self, folder: Path) -> dict[str, str]:
         """Write the matrices, their logos and the sites; without matplotlib there are no logos."""
