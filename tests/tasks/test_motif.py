@@ -608,6 +608,20 @@ def test_logo_draws_letters_of_the_right_height():
     close(biased.patches[0].get_path().get_extents().height, np.log2(1 / 0.4))
 
 
+def test_logo_of_proteins():
+    from matplotlib.figure import Figure
+
+    matrix = np.zeros((2, 20))
+    matrix[[0, 1], [PROTEIN.letters.index(letter) for letter in "WI"]] = 1.0
+    ax = plot_logo(matrix, ax=Figure().add_subplot())
+    wide, narrow = [patch.get_path().get_extents() for patch in ax.patches]
+    close([wide.height, narrow.height, ax.get_ylim()[1]], [np.log2(20)] * 3)
+    close(wide.width, 0.92)
+    # An I of full width would not look like a letter.
+    assert narrow.width < 0.5
+    close([(box.x0 + box.x1) / 2 for box in (wide, narrow)], [1, 2])
+
+
 def test_logo_makes_its_own_figure():
     from matplotlib import pyplot
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 THINNEST = 1e-3
 """Minimum visible height of a letter in bits."""
+WIDTH, NARROWEST = 0.92, 0.45
+"""Width of a letter, and the least width of the letters that are stretched to it: I would be a box."""
 
 
 @on_axes
@@ -67,6 +69,6 @@ def _draw_letter(ax: "Axes", letter: str, color: str, place: tuple[float, float]
         return
     outline = TextPath((0, 0), letter, size=1, prop=FontProperties(family="DejaVu Sans", weight="bold"))
     box = outline.get_extents()
-    stretched = Affine2D().translate(-box.x0, -box.y0).scale(0.92 / box.width, height / box.height)
-    moved = stretched.translate(place[0] - 0.46, place[1])
+    centered = Affine2D().translate(-(box.x0 + box.x1) / 2, -box.y0)
+    moved = centered.scale(WIDTH / max(box.width, NARROWEST), height / box.height).translate(*place)
     ax.add_patch(PathPatch(moved.transform_path(outline), facecolor=color, linewidth=0))
