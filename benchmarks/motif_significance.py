@@ -1,10 +1,13 @@
 """Significance of motifs: p-values of random sequences, and how often planted motifs are found.
 
 ``python -m benchmarks.motif_significance`` does everything; ``null``, ``two`` and sizes such as ``150x100`` are parts.
+With ``--docs`` the rows of the table of the documentation, one for each size, are replaced by the results.
 """
 
 import argparse
+import csv
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
@@ -12,6 +15,7 @@ from scipy import stats
 from latentstruct.cli.kinds.motif.command import MotifOptions
 from latentstruct.cli.kinds.motif.files import MotifData
 from latentstruct.cli.kinds.motif.search import SIGNIFICANT, MotifSearch
+from latentstruct.data.alphabets import DNA
 from latentstruct.io import Sequences
 from latentstruct.progress.display import Progress
 from latentstruct.tasks.motif.sites import reverse_complement
@@ -21,6 +25,7 @@ NULL_SETS, SETS = 500, 20
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SIZES = ((50, 100), (150, 50), (150, 100), (150, 200), (500, 100))
 """Numbers of sequences of each class, and their lengths."""
+TABLE = Path(__file__).parents[1] / "docs" / "kinds" / "motif_power.csv"
 
 
 def make_data(rng: np.random.Generator, n: int, length: int, share: float) -> MotifData:
@@ -35,7 +40,7 @@ def make_data(rng: np.random.Generator, n: int, length: int, share: float) -> Mo
     positive, negative = (
         Sequences([f"{name}{i}" for i in range(n)], [""] * n, part) for name, part in (("p", X[:n]), ("n", X[n:]))
     )
-    return MotifData(positive, negative, None)
+    return MotifData(positive, negative, None, DNA)
 
 
 def p_values(n: int, length: int, share: float, n_sets: int) -> np.ndarray:
@@ -57,12 +62,28 @@ def show_null() -> None:
     print(", ".join(f"{100 * np.mean(null <= level):.1f} % <= {level}" for level in (0.01, 0.05, 0.1, 0.5)), flush=True)
 
 
-def show_power(n: int, length: int) -> None:
-    """Print the share of significant motifs for each share of sequences with a site."""
+def show_power(n: int, length: int) -> list[str]:
+    """Print the share of significant motifs for each share of sequences with a site; return the row of the table."""
     began = time.process_time()
-    found = [np.mean(p_values(n, length, share, SETS) <= SIGNIFICANT) for share in SHARES]
-    shown = ", ".join(f"{100 * share:g} %: {power:.2f}" for share, power in zip(SHARES, found, strict=True))
+    found = [f"{np.mean(p_values(n, length, share, SETS) <= SIGNIFICANT):.2f}" for share in SHARES]
+    shown = ", ".join(f"{100 * share:g} %: {power}" for share, power in zip(SHARES, found, strict=True))
     print(f"{n} + {n} x {length}: {shown} ({time.process_time() - began:.0f} CPU s)", flush=True)
+    return [size_name(n, length), *found]
+
+
+def size_name(n: int, length: int) -> str:
+    """Return the first column of the table."""
+    return f"{n} + {n}, {length} letters"
+
+
+def write_row(row: list[str]) -> None:
+    """Replace one row of the table of the documentation."""
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        known = {cells[0]: cells for cells in csv.reader(file)}
+    known[row[0]] = row
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows(known[name] for size in SIZES if (name := size_name(*size)) in known)
 
 
 def two_motifs(seed: int, n: int = 500, length: int = 100, share: float = 0.3) -> list[str]:
@@ -104,14 +125,18 @@ def main() -> None:
     """Print all results, or some."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["null", "two", *(f"{n}x{length}" for n, length in SIZES)])
-    for part in parser.parse_args().parts:
+    parser.add_argument("--docs", action="store_true")
+    given = parser.parse_args()
+    for part in given.parts:
         if part == "null":
             show_null()
         elif part == "two":
             show_two()
         else:
             n, length = map(int, part.split("x"))
-            show_power(n, length)
+            row = show_power(n, length)
+            if given.docs:
+                write_row(row)
 
 
 if __name__ == "__main__":
