@@ -41,6 +41,12 @@ EXPERIMENTS = {
         ("yeast_ars", "uci_promoters"),
         in_trials=True,
     ),
+    "lssvm-motif-samples": Experiment(
+        "latentstruct_papers.motif_samples",
+        "Motifs by latent SSVM and by a matrix against the number of sequences",
+        ("yeast_ars",),
+        in_trials=True,
+    ),
     "lssvm-coref": Experiment(
         "latentstruct_papers.lssvm_coref",
         "Latent SSVM, table 2: clustering noun phrases",

@@ -514,8 +514,24 @@ def make_claims(results: dict[str, Results], wholes: list[Whole], settings: Sett
             verdict,
             other_data=True,
         ),
+        Claim(
+            "error on promoters, random folds; folds of related sequences, %",
+            "",
+            ", ".join(f"{METHODS[method]} {errors}" for method, errors in promoter_errors(results, width).items()),
+            "no published figure",
+            other_data=True,
+        ),
         Claim("known sites hit", "", hits, "no published figure", other_data=True),
     ]
+
+
+def promoter_errors(results: dict[str, Results], width: int) -> dict[str, str]:
+    """Return the errors of the methods on promoters in random folds and in folds of related sequences."""
+    keys = [(method, width) for method in ("LSSVM", "LSSVM with words", "Gibbs, training", "EM, training")]
+    return {
+        method: "; ".join(f"{100 * results[kind].fold_rates(method, one).mean():.1f}" for kind in PROMOTERS)
+        for method, one in [*keys, ("words", None)]
+    }
 
 
 def chosen_table(results: dict[str, Results]) -> Table:

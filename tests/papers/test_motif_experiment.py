@@ -15,7 +15,7 @@ from latentstruct.datasets import make_planted_motif
 from latentstruct.exceptions import InputError
 from latentstruct.tasks.motif.background import match_negatives
 from latentstruct.tasks.motif.sites import reverse_complement
-from latentstruct_papers import lssvm_motif
+from latentstruct_papers import lssvm_motif, motif_samples
 from latentstruct_papers.gibbs import GibbsSampler
 from latentstruct_papers.motif_data import fold_groups, related_groups
 from latentstruct_papers.pwm_em import PwmEM
@@ -231,3 +231,30 @@ def test_oriented_sites_read_forward():
         window = sequence[low:high]
         assert turned[sites[0][0] : sites[0][1]] == (window if strand > 0 else reverse_complement(window))
         assert sites[0][2] == 1
+
+
+@pytest.mark.data
+@needs_data
+@pytest.mark.parametrize("kind", [motif_samples.PLANTED, motif_samples.STRONG])
+def test_planted_sites_are_those_of_the_matrix(kind):
+    problem, matrix = motif_samples.planted_problem(lssvm_motif.load_yeast_ars(), kind, 40, 30, 0)
+    assert matrix.shape == (17, 4)
+    assert np.bincount(problem.folds).tolist() == [60, 20, 20, 20, 20]
+    assert all(len(x) == motif_samples.LENGTH for x in problem.X)
+    task = Motif(17, 0, strands=2)
+    task.learn(problem.X, problem.Y)
+    # Letters of the sequences are about 62 % A and T.
+    background = np.log([0.31, 0.19, 0.19, 0.31])
+    scores = task.scores(task.prepare(problem.X), np.concatenate([np.log(matrix).ravel(), background]))
+    judged = motif_samples.judge_scores(scores, problem.Y == 1, float(np.median(scores)))
+    assert judged["best"] <= judged["own"] < 0.5
+    assert judged["auc"] > {motif_samples.PLANTED: 0.6, motif_samples.STRONG: 0.8}[kind]
+
+
+@pytest.mark.data
+@needs_data
+def test_parts_of_the_yeast_data():
+    problem = motif_samples.yeast_problem(lssvm_motif.load_yeast_ars(), 50, 0)
+    train, test = problem.split(0)
+    assert [int((problem.Y[train] == sign).sum()) for sign in (1, -1)] == [50, 50]
+    assert len(test) + 100 == len(problem.X) == problem.n_tested
