@@ -101,12 +101,11 @@ def several(estimator: Any, X: Any, answers: Answers) -> list[Answer]:
     return [Answer(i, one.y, rank, measure, value) for (i, one, rank), value in zip(found, values, strict=True)]
 
 
-def chosen(estimator: Any, X: Any, answers: Decoding, f1_loss: Callable[..., Any] | None) -> Sequence[Any]:
-    """Return one output of each example."""
+def chosen(estimator: Any, X: Any, answers: Decoding, loss: Callable[..., Any] | None) -> Sequence[Any]:
+    """Return one output of each example; `loss` is that of the least risk, by default the one of the task."""
     if answers.decode == BEST:
         return list(estimator.predict(X))
     require_probabilities(estimator, "decode", answers.decode)
-    loss = f1_loss if answers.decode == F1 else None
     return list(estimator.predict_min_risk(X, loss, random_state=answers.seed))
 
 

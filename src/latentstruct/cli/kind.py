@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from latentstruct.cli.answers import Answers, Decoding, check_answers, chosen
+from latentstruct.cli.answers import F1, Answers, Decoding, check_answers, chosen
 from latentstruct.cli.common import STANDARD_STREAM, check_folder, check_output, is_prepared, located
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -435,7 +435,8 @@ class KindSpec(ABC):
 
     def outputs(self, model: Trained, X: Any) -> Sequence[Any]:
         """Return one output of each example: the best one, or what the options of the command ask for."""
-        return chosen(model.estimator, X, model.answers, self.f1_loss(model))
+        loss = self.f1_loss(model) if model.answers.decode == F1 else None
+        return chosen(model.estimator, X, model.answers, loss)
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:
