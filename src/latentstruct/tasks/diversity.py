@@ -144,6 +144,7 @@ def stack_elements(parts: Sequence[Elements]) -> Coverage:
     return Coverage(documents, elements, covers_at, covers, holders_at, holders, *map(np.concatenate, values))
 
 
+@dataclass(eq=False, repr=False)
 class DiverseSubset(BaseTask):
     """Choose k documents that cover the subtopics of a query: s(y) = Σ_{v ∈ V(y)} w·φ(v, x) / |V(x)|.
 
@@ -208,19 +209,11 @@ class DiverseSubset(BaseTask):
     tags = TaskTags(exact=False, above_truth=True)
     constraints: ClassVar = {"k": integer(1), "titles": boolean, "exact": options("auto") | boolean}
 
-    def __init__(
-        self,
-        k: int = 5,
-        shares: Sequence[float] = SHARES,
-        levels: Sequence[float] = (0.0,),
-        titles: bool = False,
-        exact: Any = "auto",
-    ) -> None:
-        self.k = k
-        self.shares = shares
-        self.levels = levels
-        self.titles = titles
-        self.exact = exact
+    k: int = 5
+    shares: Sequence[float] = SHARES
+    levels: Sequence[float] = (0.0,)
+    titles: bool = False
+    exact: Any = "auto"
 
     def _set(self) -> None:
         check_parameters(self)

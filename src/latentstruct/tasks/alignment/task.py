@@ -102,6 +102,7 @@ def check_each(alignments: Any, name: str, sizes: Iterable[tuple[int, int]]) -> 
     return [check_matches(matches, name.format(k), size) for k, (matches, size) in enumerate(both)]
 
 
+@dataclass(eq=False, repr=False)
 class Alignment(DerivedAnswers, BaseTask):
     """Alignment of two sequences: s(y) = Σ_{(i,j)∈y} s(i, j) − open·(gaps) − extend·(further letters of gaps).
 
@@ -178,18 +179,13 @@ class Alignment(DerivedAnswers, BaseTask):
         "alphabet": Constraint(_is_alphabet, "a string of different letters") | None,
     }
 
-    def __init__(
-        self,
-        features: str = "simple",
-        mode: str = "local",
-        alphabet: str | None = AMINO_ACIDS,
-        tolerance: int = 4,
-        symmetric: bool = True,
-        derived: bool = False,
-        partial: bool = False,
-    ) -> None:
-        self.features, self.mode, self.alphabet, self.tolerance = features, mode, alphabet, tolerance
-        self.symmetric, self.derived, self.partial = symmetric, derived, partial
+    features: str = "simple"
+    mode: str = "local"
+    alphabet: str | None = AMINO_ACIDS
+    tolerance: int = 4
+    symmetric: bool = True
+    derived: bool = False
+    partial: bool = False
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the letters of the tracks and the width of the profiles."""

@@ -1,7 +1,7 @@
 """Chains: sequences of tokens with one label per token, where neighboring labels depend on each other."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain as concatenate
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -59,6 +59,7 @@ Transposed = Callable[[Table, Indices | None], Vector]
 """Products of the transposed inputs of some tokens with marginals."""
 
 
+@dataclass(eq=False, repr=False)
 class Chain(ItemLabels[ChainBatch]):
     """Sequence labeling: s(y) = Σ_t w_{y_t}·x_t + Σ_t A[y_{t−1}, y_t] [+ start + end + bias].
 
@@ -127,19 +128,14 @@ class Chain(ItemLabels[ChainBatch]):
         refit_parameters=("costs", "start", "end", "bias", "rules"),
     )
     constraints: ClassVar = {"start": boolean, "end": boolean, "bias": boolean}
-    _earlier_labels: Sequence[Hashable] = ()
+    _earlier_labels: Sequence[Hashable] = field(default=(), init=False)
 
-    def __init__(
-        self,
-        labels: Sequence[Hashable] | None = None,
-        costs: Any = None,
-        start: bool = False,
-        end: bool = False,
-        bias: bool = False,
-        rules: Any = None,
-    ) -> None:
-        self.labels, self.costs = labels, costs
-        self.start, self.end, self.bias, self.rules = start, end, bias, rules
+    labels: Sequence[Hashable] | None = None
+    costs: Any = None
+    start: bool = False
+    end: bool = False
+    bias: bool = False
+    rules: Any = None
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels and the number of inputs."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -49,6 +49,7 @@ class GraphMarginals(NamedTuple):
     edges: Any
 
 
+@dataclass(eq=False, repr=False)
 class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
     """Labels on graphs: s(y, h) = Σ_v w_{type(v), x_v}·f_v + Σ_e w_{type(e), x_p, x_q}·f_e, x = (y, h).
 
@@ -139,22 +140,16 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         "hidden_loss": real(0.0, closed="left"),
     }
 
-    def __init__(
-        self,
-        labels: Any = None,
-        hidden: Mapping[Any, int] | None = None,
-        costs: Any = None,
-        shared: bool = True,
-        max_entries: int = 2**20,
-        max_iterations: int = 200,
-        damping: float = 0.5,
-        counting: Counting = "auto",
-        hidden_loss: float = 0.0,
-        wide: Wide = "propagation",
-    ) -> None:
-        self.labels, self.hidden, self.costs, self.shared = labels, hidden, costs, shared
-        self.max_entries, self.max_iterations = max_entries, max_iterations
-        self.damping, self.counting, self.hidden_loss, self.wide = damping, counting, hidden_loss, wide
+    labels: Any = None
+    hidden: Mapping[Any, int] | None = None
+    costs: Any = None
+    shared: bool = True
+    max_entries: int = 2**20
+    max_iterations: int = 200
+    damping: float = 0.5
+    counting: Counting = "auto"
+    hidden_loss: float = 0.0
+    wide: Wide = "propagation"
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find types, labels and numbers of features."""

@@ -72,6 +72,7 @@ class MotifState(TypedDict):
     labels: tuple[bool | int, bool | int]
 
 
+@dataclass(eq=False, repr=False)
 class Motif(BaseTask[MotifBatch]):
     """Motif finding: y = +1 if a sequence contains a motif, at a latent position h, else y = −1.
 
@@ -146,21 +147,12 @@ class Motif(BaseTask[MotifBatch]):
     }
     latent = True
 
-    def __init__(
-        self,
-        width: int,
-        background_order: int | None = None,
-        strands: int = 1,
-        kmers: int = 0,
-        gaps: int = 0,
-        alphabet: str = DNA.name,
-    ) -> None:
-        self.width = width
-        self.background_order = background_order
-        self.strands = strands
-        self.kmers = kmers
-        self.gaps = gaps
-        self.alphabet = alphabet
+    width: int
+    background_order: int | None = None
+    strands: int = 1
+    kmers: int = 0
+    gaps: int = 0
+    alphabet: str = DNA.name
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Check the parameters, and that there are sequences of both kinds in some of the blocks."""

@@ -75,6 +75,7 @@ class ProgramBatch(FlatBatch):
             self.maximizer(k, mode).recall(np.asarray(state, dtype=np.int8))
 
 
+@dataclass(eq=False, repr=False)
 class Program(BaseTask[ProgramBatch]):
     """Outputs that linear constraints describe: s(y) = Σ_j y_j w·x_j over integers y with lb ≤ A y ≤ ub.
 
@@ -139,17 +140,10 @@ class Program(BaseTask[ProgramBatch]):
         "max_seconds": real(0.0) | None,
     }
 
-    def __init__(
-        self,
-        relaxation: Literal["none", "lp"] = "none",
-        gap: float = 0.0,
-        max_nodes: int | None = None,
-        max_seconds: float | None = None,
-    ) -> None:
-        self.relaxation = relaxation
-        self.gap = gap
-        self.max_nodes = max_nodes
-        self.max_seconds = max_seconds
+    relaxation: Literal["none", "lp"] = "none"
+    gap: float = 0.0
+    max_nodes: int | None = None
+    max_seconds: float | None = None
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the number of features, and whether anything is unknown."""

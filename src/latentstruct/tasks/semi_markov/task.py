@@ -138,6 +138,7 @@ def sums_between(values: Vector, offsets: Indices) -> Vector:
     return np.diff(np.append(0.0, np.cumsum(values))[offsets])
 
 
+@dataclass(eq=False, repr=False)
 class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
     """Segmentation of sequences: s(y) = Σ_segments [Σ_t w_label·x_t + l(label, length)] + Σ A[label before, label].
 
@@ -197,12 +198,9 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
     )
     constraints: ClassVar = {"max_length": integer(1) | None}
 
-    def __init__(
-        self, labels: Sequence[Hashable] | None = None, max_length: int | None = None, costs: Any = None
-    ) -> None:
-        self.labels = labels
-        self.max_length = max_length
-        self.costs = costs
+    labels: Sequence[Hashable] | None = None
+    max_length: int | None = None
+    costs: Any = None
 
     def learn(self, X: Any, Y: Any) -> None:
         """Find the labels, the longest segment and the number of inputs."""
