@@ -20,7 +20,7 @@ class StructuredEstimator(RegularizedEstimator):
     task : Task
         The structure.
     C : float, "auto" or AutoC, default=1.0
-        Weight of each example against the regularizer; "auto" chooses it by folds (`AutoC`).
+        Weight of each example against the regularizer (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     temperature : tuple (ε_y, ε_h), default=(0, 0)
         Exactly 0 is the hard max.
     margin : bool, default=True

@@ -127,8 +127,6 @@ class KernelStructuralSVM(BaseStructuredEstimator):
         Of "poly".
     coef0 : float, default=1.0
         c₀ of "poly" and "sigmoid".
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     cuts : {"auto", "all"} or int, default="auto"
         "all" trains exactly: rows get explicit coordinates with the kernel's inner products, and any solver trains the
         linear model in these. A number trains by cuts of this many sampled rows (`SampledCuts`), without
@@ -139,9 +137,9 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     max_basis : int, optional
         Most coordinates, and so rows in the solution; the objective is then that of the best weights that these rows
         span, found in memory n · max_basis.
-    solver, tol, max_iter, max_seconds
-        As in `StructuralSVM`. Sampled cuts are a solver of their own (`solver` must stay "auto"); their tol is 0.01 by
-        default, and their gap an estimate.
+    C, solver, tol, max_iter, max_seconds
+        See `StructuredEstimator`. Sampled cuts are a solver of their own (`solver` must stay "auto"); their tol is 0.01
+        by default, and their gap an estimate.
     init, restarts, random_state
         Where training with latent states begins, as in `LatentSSVM`; random_state is also the seed of samples.
     verbose : bool, default=False

@@ -38,8 +38,6 @@ class LatentSSVM(PooledLatentEstimator):
     ----------
     task : Task
         The structure, such as `Motif`, `Coreference`, `PrecisionAtK` or `LatentMulticlass`.
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     init : {"task", "random", "marginal"}, default="task"
         Initial latents: by the task's own rule (enriched k-mers for motifs, chronological chains for coreference, a
         weighted classifier for precision at k), which is random where it has none; at random; or completed by weights
@@ -59,7 +57,7 @@ class LatentSSVM(PooledLatentEstimator):
         Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖². `GroupNorm` chooses latent states; "auto" then trains by `Proximal`.
-    verbose, n_jobs, executor, cache_mb
+    C, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.
 
     Examples
@@ -87,21 +85,17 @@ class MarginalSSVM(PooledLatentEstimator):
     ----------
     task : Task
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     init, restarts, random_state
         Where training begins; see `LatentSSVM`. w = 0, where all latents are alike, is a saddle.
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` on the difference itself, outputs pooled softly at a temperature that is lowered bit by bit,
         and `CCCP` where inference is approximate. `CCCP` solves convex problems in turn, "subgradient" takes plain
         steps (Algorithms 2 and 1 of the paper).
-    tol, max_iter, max_seconds : number, optional
-        Override the solver's own.
     warm_start : bool, default=False
         Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
     regularizer : Regularizer, optional
         Ω, by default ½‖w‖²; see `LatentSSVM`.
-    verbose, n_jobs, executor, cache_mb
+    C, tol, max_iter, max_seconds, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.
 
     Notes
@@ -137,18 +131,14 @@ class HiddenCRF(SparseEstimator, PooledLatentEstimator):
         A structure with soft inference, such as `Graph`, `Chain` with unknown labels, `LatentMulticlass` or `Motif`.
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` on the difference itself; `CCCP` and "subgradient" are alternatives.
-    tol, max_iter, max_seconds : number, optional
-        Override the solver's own.
-    l1 : float, default=0.0
-        Weight of ‖w‖₁ beside ½‖w‖² (`ElasticNet`); above 0, many weights are exactly zero.
-    seen_only : bool, default=False
-        Whether only pairs of a feature and a label that occur together in the training data have weights. Features that
-        occur with more than a fifth of the labels keep weights for all labels. Only for `Chain`. Training is then
-        faster and takes less memory (``python -m benchmarks sparse_chunking``).
+    l1, seen_only
+        See `CRF`.
     entity_ratio : EntityRatio, optional
         Expected share of tokens in entities, for sequences in which only entities are labeled.
-    C, init, restarts, random_state, warm_start, regularizer, verbose, n_jobs, executor, cache_mb
+    init, restarts, random_state, warm_start, regularizer
         See `MarginalSSVM`.
+    C, tol, max_iter, max_seconds, verbose, n_jobs, executor, cache_mb
+        See `StructuredEstimator`.
 
     Notes
     -----

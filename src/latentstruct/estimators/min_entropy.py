@@ -31,8 +31,6 @@ class MinEntropySSVM(LatentEstimator):
     task : Task
         `Graph` with exact inference, `Chain`, `LatentMulticlass`, `Motif`, a `CandidateTask`, or a `PartsTask` with
         `outputs`.
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     alpha : float, default=2.0
         Order of the entropy, above 0; for `Graph`, `Chain` and `PartsTask` not 1.
     init, restarts, random_state
@@ -40,11 +38,7 @@ class MinEntropySSVM(LatentEstimator):
     solver : "auto", name or solver, default="auto"
         "auto" is `LBFGS` with outputs pooled softly at a temperature that is lowered bit by bit. The objective is no
         difference of convex functions, so only it and "subgradient" serve.
-    tol, max_iter, max_seconds : number, optional
-        Override the solver's own.
-    warm_start : bool, default=False
-        Start from the weights of the previous fit.
-    verbose, n_jobs, executor, cache_mb
+    C, tol, max_iter, max_seconds, warm_start, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.
 
     Notes

@@ -30,10 +30,8 @@ class StructuralSVM(RegularizedEstimator):
         :doc:`/speed`.
     rescaling : {"margin", "slack"}, default="margin"
         Slack rescaling is C Σ_i max_y Δ(y_i, y)·[1 + w·φ(x_i, y) − w·φ(x_i, y_i)].
-    solver : "auto", name or solver, default="auto"
-        See `StructuredEstimator`.
-    tol, max_iter, max_seconds : number, optional
-        Override the solver's own; tol is the relative duality gap to certify.
+    solver, tol, max_iter, max_seconds
+        See `StructuredEstimator`; tol is the relative duality gap to certify.
     warm_start : bool, default=False
         Start from the previous fit; on the same data its planes are kept, so that a path over C is cheap.
     verbose, n_jobs, executor, cache_mb
@@ -64,21 +62,15 @@ class CRF(SparseEstimator):
     ----------
     task : Task
         A structure with soft inference, such as `Chain` or `Multiclass`.
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     l1 : float, default=0.0
         Weight of ‖w‖₁ beside ½‖w‖² (`ElasticNet`); above 0, many weights are exactly zero.
     seen_only : bool, default=False
         Whether only pairs of a feature and a label that occur together in the training data have weights. Features that
         occur with more than a fifth of the labels keep weights for all labels. Only for `Chain`. Training is then
         faster and takes less memory (``python -m benchmarks sparse_chunking``).
-    solver : "auto", name or solver, default="auto"
-        See `StructuredEstimator`; "auto" is L-BFGS.
-    tol, max_iter, max_seconds : number, optional
-        Override the solver's own; tol is the relative gap to certify.
-    warm_start : bool, default=False
-        Start from the previous fit.
-    verbose, n_jobs, executor, cache_mb
+    solver, tol, max_iter, max_seconds
+        See `StructuredEstimator`; "auto" is L-BFGS, and tol the relative gap to certify.
+    C, warm_start, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.
 
     Examples

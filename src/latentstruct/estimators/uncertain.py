@@ -70,8 +70,6 @@ class ModLat(_Uncertain):
     task : Task
         A structure whose loss compares latents: `LatentMulticlass` with `latent_loss`, `Detection`, `Graph`, or a
         `CandidateTask` with `pair_loss`.
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     J : float, default=0.1
         Weight of ‖θ‖².
     beta : float, default=0.1
@@ -89,7 +87,7 @@ class ModLat(_Uncertain):
         Limits: iterations of each start (100 by default), seconds of all together.
     warm_start : bool, default=False
         Make one start, from w and θ of the previous fit (w not if ``H`` is given).
-    verbose, n_jobs, executor, cache_mb
+    C, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.
 
     Attributes
@@ -247,8 +245,6 @@ class IterativeLSVM(_Uncertain):
     ----------
     task : Task
         A structure whose loss compares latents; see `ModLat`.
-    C : float, "auto" or AutoC, default=1.0
-        Weight of each example (there is no 1/n); "auto" chooses it by folds (`AutoC`).
     inner : {"cccp", "convex"}, default="cccp"
         With "convex" the right output has the imputed latent, s(y_i, h_i) instead of max_h s(y_i, h), so that each
         iteration is one convex problem: what Kumar, Packer & Koller (2012) compare with as LSVM.
@@ -260,12 +256,8 @@ class IterativeLSVM(_Uncertain):
     tol : float, default=1e-3
         Training stops when the latents stay as they are, or when an iteration is not below the best one before it by
         tol·C·(sum of the sample weights).
-    max_iter, max_seconds : number, optional
-        Limits: iterations of each start (100 by default), seconds of all together.
-    warm_start : bool, default=False
-        Make one start, from the weights of the previous fit (unless ``H`` is given).
-    verbose, n_jobs, executor, cache_mb
-        See `StructuredEstimator`.
+    C, max_iter, max_seconds, warm_start, verbose, n_jobs, executor, cache_mb
+        See `ModLat`.
 
     Notes
     -----
