@@ -1,4 +1,4 @@
-"""Features of boxes in images: histograms of oriented gradients, optionally cached on disk, and geometry."""
+"""Features of boxes in images: gradients, optionally cached on disk, or given features; geometry and saliency."""
 
 import hashlib
 import io
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.parameters import Parametrized
-from latentstruct.core.validation import integer, listed, options, real
+from latentstruct.core.validation import array_of, integer, listed, options, real
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import Description, InputError
 from latentstruct.features.regions import segment_boxes
+from latentstruct.features.saliency import N_SALIENCY, box_saliency, saliency_map
 from latentstruct.io.npz import load_arrays
 from latentstruct.persistence.atomic_files import remove_left_over, replace_files
 from latentstruct.persistence.saved_features import read_state
@@ -56,6 +57,8 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     cell: int
     geometry: float
     candidates: Literal["grid", "segments"] = "grid"
+    saliency: float = 0.0
+    n_given: int = 0
 
 
 def oriented_gradients(image: Any) -> Values:
@@ -154,8 +157,33 @@ def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
     return rows
 
 
+def map_features(values: Values, boxes: Boxes, width: float, height: float) -> NDArray[np.float32]:
+    """Return the mean of a feature map of an image in each box, as a unit vector.
+
+    Parameters
+    ----------
+    values : array of shape (h, w, d)
+        The map, such as a layer of a network; it covers the whole image.
+    boxes : array of shape (m, 4)
+        Boxes inside the image; a cell of the map contributes in proportion to the part of it in the box.
+    width, height : float
+        Size of the image.
+
+    Returns
+    -------
+    float32 array of shape (m, d)
+        Zeros for a box in which the map is zero.
+    """
+    scale = np.tile([values.shape[1] / width, values.shape[0] / height], 2)
+    low = values.min(axis=(0, 1))
+    rows = cell_histograms(values - low, boxes * scale, 1).reshape(len(boxes), -1) + low
+    lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+    found: NDArray[np.float32] = (rows / np.where(lengths > 0.0, lengths, 1.0)).astype(np.float32)
+    return found
+
+
 class BoxFeatures(Parametrized):
-    """Candidate boxes of images with histograms of oriented gradients, position, size and shape.
+    """Candidate boxes of images with histograms of oriented gradients, or given features, and where they lie.
 
     A box is described as if it were resized to a square window and divided into cells, on the level of an image pyramid
     where the box is about as large as the window; boxes smaller than the window are not enlarged. Cells include
@@ -180,11 +208,18 @@ class BoxFeatures(Parametrized):
         replaced. Nothing is ever deleted.
     candidates : {"grid", "segments"}, default="grid"
         Boxes in a grid, or around segments of similar color and groups of them (see `segment_boxes`).
+    saliency : float, default=0.0
+        Factor of 8 features of how well a box encloses what differs from the border of the image (see `box_saliency`);
+        0 omits them. With them, begin training at `most_salient`.
+    n_given : int, default=0
+        Number of features that are given in place of gradients, such as those of a network: rows of features of given
+        boxes, or maps of features of whole images. 0 for gradients.
 
     Notes
     -----
     Nothing is learned. The first (window / cell)² · 9 features, by default 324, are the gradients, a nonnegative unit
-    vector. Those of geometry follow. The cache stores only the gradients, so that `geometry` may change.
+    vector, or the `n_given` given ones. Those of geometry and saliency follow. The cache stores only the gradients, so
+    that the factors may change.
     """
 
     def __init__(
@@ -198,6 +233,8 @@ class BoxFeatures(Parametrized):
         geometry: float = 0.5,
         cache: str | os.PathLike[str] | None = None,
         candidates: Literal["grid", "segments"] = "grid",
+        saliency: float = 0.0,
+        n_given: int = 0,
     ) -> None:
         self.step = step
         self.sizes = sizes
@@ -208,6 +245,8 @@ class BoxFeatures(Parametrized):
         self.geometry = geometry
         self.cache = cache
         self.candidates = candidates
+        self.saliency = saliency
+        self.n_given = n_given
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters; nothing is learned, and images and classes are not used."""
@@ -223,6 +262,8 @@ class BoxFeatures(Parametrized):
         integer(1).check(self.window, "window")
         integer(1).check(self.cell, "cell")
         real(0.0, closed="left").check(self.geometry, "geometry")
+        real(0.0, closed="left").check(self.saliency, "saliency")
+        integer(0).check(self.n_given, "n_given")
         options("grid", "segments").check(self.candidates, "candidates")
         if self.window % self.cell or self.window < BLOCK * self.cell:
             expected = f"a multiple of `cell` ({self.cell}), at least {BLOCK} times as large"
@@ -233,13 +274,15 @@ class BoxFeatures(Parametrized):
     @property
     def n_features_(self) -> int:
         """The number of features of a box."""
-        return self._n_gradients + (N_GEOMETRY if self.geometry else 0)
+        placed = (N_GEOMETRY if self.geometry else 0) + (N_SALIENCY if self.saliency else 0)
+        return self.n_appearance_ + placed
 
     @property
-    def _n_gradients(self) -> int:
-        return (self.window // self.cell) ** 2 * ORIENTATIONS
+    def n_appearance_(self) -> int:
+        """The number of features of a box that show what is in it, gradients or given ones: the first ones."""
+        return self.n_given or (self.window // self.cell) ** 2 * ORIENTATIONS
 
-    def describe(self, image: Any, boxes: Any = None, key: str | None = None) -> DetectionInput:
+    def describe(self, image: Any, boxes: Any = None, key: str | None = None, given: Any = None) -> DetectionInput:
         """Return the candidates of an image and their features.
 
         Parameters
@@ -250,6 +293,9 @@ class BoxFeatures(Parametrized):
             Custom candidates inside the image; by default those that `candidates` names.
         key : str, optional
             Name of the image in messages.
+        given : array of shape (m, n_given) or (h, w, n_given), optional
+            With `n_given`: features of the given boxes, or a map of features that covers the image, of which a box has
+            the mean in it, as a unit vector.
 
         Returns
         -------
@@ -269,11 +315,47 @@ class BoxFeatures(Parametrized):
                 k = int(outside.argmax())
                 expected = f"boxes within the image, 0, 0, {width}, {height}"
                 raise InputError(f"boxes of {name}", found[k].tolist(), expected)
-        features = self._cached_gradients(pixels, found)
+        parts = [self._appearance(pixels, found, given, name)]
         if self.geometry:
-            rows = self.geometry * box_geometry(found, width, height)
-            features = np.hstack([features, rows.astype(np.float32)])
-        return DetectionInput(found, features)
+            parts.append(self.geometry * box_geometry(found, width, height))
+        if self.saliency:
+            parts.append(self.saliency * box_saliency(saliency_map(pixels), found, width, height))
+        return DetectionInput(found, np.hstack([part.astype(np.float32) for part in parts]))
+
+    def _appearance(self, pixels: NDArray[np.uint8], boxes: Boxes, given: Any, name: str) -> NDArray[np.float32]:
+        """Return the gradients of boxes, or what is given in place of them."""
+        if not self.n_given:
+            if given is not None:
+                raise InputError(f"given of {name}", Description("an array"), "None, as `n_given` is 0")
+            return self._cached_gradients(pixels, boxes)
+        values = array_of(given, f"given of {name}") if given is not None else np.empty(0)
+        rows, is_map = (len(boxes), self.n_given), values.ndim == 3 and values.size > 0
+        fits = values.shape == rows or (is_map and values.shape[2] == self.n_given)
+        if not fits or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+            got = Description("None" if given is None else f"{values.dtype} of shape {values.shape}")
+            expected = f"finite numbers of shape {rows}, one row per box, or (h, w, {self.n_given})"
+            raise InputError(f"given of {name}", got, expected)
+        if is_map:
+            return map_features(values.astype(np.float64), boxes, pixels.shape[1], pixels.shape[0])
+        found: NDArray[np.float32] = values.astype(np.float32)
+        return found
+
+    def most_salient(self, X: Sequence[DetectionInput]) -> list[int]:
+        """Return the number of the most salient candidate of each image, where training may begin.
+
+        Parameters
+        ----------
+        X : sequence of n DetectionInput
+            As `transform` returns them, with `saliency` above 0.
+
+        Returns
+        -------
+        list of int
+            To be passed as ``H`` to the fit of an estimator with latent variables.
+        """
+        if not self.saliency:
+            raise InputError("saliency", self.saliency, "a number above 0")
+        return [int(x.features[:, -1].argmax()) for x in X]
 
     def _candidates(self, pixels: NDArray[np.uint8]) -> Boxes:
         if self.candidates == "segments":
@@ -285,14 +367,18 @@ class BoxFeatures(Parametrized):
         if self.cache is None:
             return self._features(pixels, boxes)
         file = _Cache(self.cache).file(_CACHE_VERSION, (self.window, self.cell), pixels, boxes)
-        features = file.read((len(boxes), self._n_gradients))
+        features = file.read((len(boxes), self.n_appearance_))
         if features is None:
             features = self._features(pixels, boxes)
             file.write(features)
         return features
 
     def transform(
-        self, images: Iterable[Any], boxes: Iterable[Any] | None = None, progress: Progress | None = None
+        self,
+        images: Iterable[Any],
+        boxes: Iterable[Any] | None = None,
+        progress: Progress | None = None,
+        given: Iterable[Any] | None = None,
     ) -> list[DetectionInput]:
         """Return the candidates of images and their features.
 
@@ -304,6 +390,8 @@ class BoxFeatures(Parametrized):
             Custom candidates of each image.
         progress : callable, optional
             Called with the number of processed images and the total, None if unknown.
+        given : iterable of arrays, optional
+            The given features of each image; see `describe`.
 
         Returns
         -------
@@ -313,15 +401,19 @@ class BoxFeatures(Parametrized):
         if not isinstance(images, Iterable):
             raise InputError("images", images, "a sequence of images")
         total = len(images) if isinstance(images, Sized) else None
-        given = None if boxes is None else listed(boxes, "boxes")
-        if given is not None and total is not None and len(given) != total:
-            raise InputError("boxes", Description(f"boxes of {len(given)} images"), f"boxes of {total} images")
+        further = {"boxes": boxes, "given": given}
+        lists = {name: listed(values, name) for name, values in further.items() if values is not None}
         found = []
         counted = images if total is None else each(images, total, "images described")
+        for name, values in lists.items():
+            if total is not None and len(values) != total:
+                raise InputError(name, Description(f"{name} of {len(values)} images"), f"{name} of {total} images")
         for k, image in enumerate(counted):
-            if given is not None and k >= len(given):
-                raise InputError("boxes", Description(f"boxes of {len(given)} images"), "boxes of all images")
-            found.append(self.describe(image, None if given is None else given[k], f"image {k}"))
+            short = next((name for name, values in lists.items() if k >= len(values)), None)
+            if short is not None:
+                got = Description(f"{short} of {len(lists[short])} images")
+                raise InputError(short, got, f"{short} of all images")
+            found.append(self.describe(image, key=f"image {k}", **{name: values[k] for name, values in lists.items()}))
             if progress is not None:
                 progress(k + 1, total)
         return found
@@ -334,7 +426,7 @@ class BoxFeatures(Parametrized):
         deepest = int(np.log(max(1.0, min(pixels.shape[:2]) / SMALLEST)) / np.log(SHRINK))
         levels = np.minimum(shrunk, deepest)
         n_cells = self.window // self.cell
-        found = np.empty((len(boxes), self._n_gradients), dtype=np.float32)
+        found = np.empty((len(boxes), self.n_appearance_), dtype=np.float32)
         size = np.array(pixels.shape[1::-1])
         copies = pyramid_gaussian(pixels, max_layer=int(levels.max()), downscale=SHRINK, channel_axis=-1)
         for level, copy in enumerate(copies):
@@ -350,7 +442,8 @@ class BoxFeatures(Parametrized):
         self.check()
         sizes, aspects = ([float(value) for value in np.atleast_1d(v)] for v in (self.sizes, self.aspects))
         numbers = int(self.limit), int(self.window), int(self.cell), float(self.geometry)
-        return msgspec.to_builtins(_State(int(self.step), sizes, aspects, *numbers, self.candidates))
+        further = self.candidates, float(self.saliency), int(self.n_given)
+        return msgspec.to_builtins(_State(int(self.step), sizes, aspects, *numbers, *further))
 
     @classmethod
     def from_state(cls, state: Any, cache: str | os.PathLike[str] | None = None) -> Self:
@@ -358,7 +451,8 @@ class BoxFeatures(Parametrized):
         kept = read_state(_State, state)
         sizes, aspects = tuple(kept.sizes), tuple(kept.aspects)
         numbers = kept.limit, kept.window, kept.cell, kept.geometry
-        found = cls(kept.step, sizes, aspects, *numbers, cache=cache, candidates=kept.candidates)
+        further = kept.candidates, kept.saliency, kept.n_given
+        found = cls(kept.step, sizes, aspects, *numbers, cache, *further)
         found.check()
         return found
 

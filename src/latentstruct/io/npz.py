@@ -1,5 +1,6 @@
 """Arrays of numbers in NumPy archives; every stated size is compared with the size of the file before it is used."""
 
+import io
 import math
 import os
 import warnings
@@ -26,6 +27,13 @@ def load_arrays(path: str | PathLike[str], names: Iterable[str]) -> dict[str, ND
     with open(path, "rb") as handle, zipfile.ZipFile(handle) as archive:
         size = os.fstat(handle.fileno()).st_size
         return {name: _load_array(archive, f"{name}.npy", size) for name in names}
+
+
+def parse_arrays(raw: bytes, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Return those arrays of some names that the contents of an archive have, as `load_arrays` does."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        present = set(archive.namelist())
+        return {name: _load_array(archive, f"{name}.npy", len(raw)) for name in names if f"{name}.npy" in present}
 
 
 def _load_array(archive: zipfile.ZipFile, member: str, size: int) -> NDArray[Any]:

@@ -84,6 +84,18 @@ class DetectOptions(ImageOptions):
     geometry: float = option(
         0.5, "Weight of the position and size of a box; 0 if objects are not mostly in the middle.", min=0.0
     )
+    saliency: float = option(
+        1.0,
+        "Weight of how well a box encloses what differs from the border of the image; training begins at these "
+        "boxes. 0 if objects do not stand out.",
+        min=0.0,
+    )
+    features: Literal["gradients", "given"] = option(
+        "gradients",
+        "gradients: histograms of them; given: arrays boxes and features, or map, of NAME.npz beside each image, such "
+        "as those of a network.",
+        metavar="NAME",
+    )
     cache: Path | None = option(
         None, "Folder that stores features for the next training.", metavar="FOLDER", shown="in the user's cache folder"
     )
@@ -170,10 +182,14 @@ class DetectKind(KindSpec):
             limit=options.boxes,
             geometry=options.geometry,
             candidates=options.candidates,
+            saliency=options.saliency,
             cache=cache,
         )
         data = photographs.open_labeled(options.data, options.labels, options.skip_bad)
         data.check_classes()
+        if options.features == "given":
+            given = data.given(data.names[0])
+            features.set_params(n_given=given.get("map", given.get("features")).shape[-1])
         progress.say(f"read {len(data)} images from {options.data}, of {data.describe_labels()}")
         data.warn_of_misspellings()
         record = DetectRecord(features={}, n_boxes=0, n_left_out=data.n_left_out, n_examples=len(data))
@@ -185,7 +201,7 @@ class DetectKind(KindSpec):
         X: list[Any] = []
         began = said = time.perf_counter()
         for name, image in zip(data.names, data.images(), strict=True):
-            X.append(features.describe(image, key=data.files.file(name)))
+            X.append(data.describe(features, name, image))
             if time.perf_counter() - said >= SECONDS_BETWEEN_STEPS:
                 said = time.perf_counter()
                 progress.say(f"computed features of {describe_share(len(X), len(data), 'images', said - began)}")
@@ -193,7 +209,8 @@ class DetectKind(KindSpec):
         sizes = {"n_examples": len(X), "n_boxes": n_boxes, "n_features": features.n_features_}
         sizes["n_labels"] = len(loaded.labels)
         record = replace(loaded.record, features=features.to_state(), n_boxes=n_boxes)
-        return replace(loaded, X=X, sizes=sizes, record=record, shown=replace(data, described=X))
+        first = {"H": features.most_salient(X)} if features.saliency else {}
+        return replace(loaded, X=X, sizes=sizes, record=record, shown=replace(data, described=X), fit_params=first)
 
     def fits(self, model: Trained) -> bool:
         return len(model.estimator.classes_) > 1

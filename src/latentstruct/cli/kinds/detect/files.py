@@ -11,6 +11,7 @@ from latentstruct.data.images import ImageFiles
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.boxes import ImageAnnotation, fit_boxes, parse_label_table, read_annotations
 from latentstruct.io.file_sources import FileSource
+from latentstruct.io.npz import parse_arrays
 from latentstruct.progress.display import say
 
 PROBLEMS_SHOWN = 20
@@ -21,6 +22,7 @@ ALIKE = 0.8
 """Similarity of the two, as defined by `difflib`."""
 TABLE = "labels.csv"
 MAX_TABLE_BYTES = 2**28
+MAX_GIVEN_BYTES = 2**31
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,32 @@ class Photographs:
         """Yield the pixels of some images, by default of all."""
         for name in self.names if names is None else names:
             yield self.files.image(name)
+
+    def describe(self, features: Any, name: str, image: Any) -> Any:
+        """Return the candidates of an image and their features, those in NAME.npz beside it if they are given."""
+        key = self.files.file(name)
+        given = self.given(name) if features.n_given else {}
+        return features.describe(image, given.get("boxes"), key, given.get("map", given.get("features")))
+
+    def given(self, name: str) -> dict[str, Any]:
+        """Return the arrays "boxes" and "features", or "map" and perhaps "boxes", beside an image."""
+        found = self.files.beside(f"{name}.npz", MAX_GIVEN_BYTES)
+        expected = "an archive of numpy.savez with the arrays boxes and features, or map"
+        if found is None:
+            raise FormatError(self.files.file(name), Description(f"no file {name}.npz beside it"), expected)
+        path, raw = found
+        try:
+            arrays = parse_arrays(raw, ("boxes", "features", "map"))
+        except Exception as error:
+            # A damaged archive raises exceptions of many types.
+            raise FormatError(path, Description(f"another file ({error})"), expected) from error
+        shapes = {name: values.shape for name, values in arrays.items()}
+        wanted = {"map": 3} if "map" in shapes else {"features": 2, "boxes": 2}
+        fits = all(len(shapes.get(name, ())) == n and shapes[name][-1] for name, n in wanted.items())
+        if not fits or {"map", "features"} <= shapes.keys():
+            got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+            raise FormatError(path, Description(got or "arrays of other names"), expected)
+        return arrays
 
     def check_classes(self) -> None:
         """Raise unless there are at least two classes."""

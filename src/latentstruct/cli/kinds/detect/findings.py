@@ -63,10 +63,7 @@ def find_objects(model: Trained, data: Photographs) -> Iterator[Finding]:
         images = list(data.images(names))
         X = [] if data.described is None else data.described[start : start + AT_ONCE]
         if not X:
-            X = [
-                model.features.describe(image, key=data.files.file(name))
-                for name, image in zip(names, images, strict=True)
-            ]
+            X = [data.describe(model.features, name, image) for name, image in zip(names, images, strict=True)]
         found = zip(estimator.predict(X), estimator.predict_latent(X), estimator.class_scores(X).tolist(), strict=True)
         for name, image, x, (label, state, scores) in zip(names, images, X, found, strict=True):
             by_label = dict(zip(labels, scores, strict=True))

@@ -32,26 +32,31 @@ def weight_blocks(model: Trained) -> list[Block]:
     full, weights = weights, weights - weights.mean(axis=1, keepdims=True)
     order = np.argsort(-np.linalg.norm(weights, axis=0), kind="stable")
     shown = sorted(order[:MOST_CLASSES].tolist())
-    n_cells = features.window // features.cell
-    n_gradients = n_cells**2 * ORIENTATIONS
-    blocks: list[Block] = [
-        Text(
-            "The features of a box are the directions of the edges "
-            f"in {n_cells} × {n_cells} cells"
-            + (", and its position, size and shape. " if features.geometry else ". ")
-            + "The weights of edges are shown without their mean over all labels"
-            + ("; those of positions include it, as they choose the box." if features.geometry else ".")
-        )
-    ]
+    n_cells, n_appearance = features.window // features.cell, features.n_appearance_
+    blocks: list[Block] = [Text(_explain(features, n_cells))]
     for k in shown:
-        parts: list[Block] = [_template(weights[:n_gradients, k].reshape(n_cells, n_cells, ORIENTATIONS), labels[k])]
+        parts: list[Block] = []
+        if not features.n_given:
+            cells = weights[:n_appearance, k].reshape(n_cells, n_cells, ORIENTATIONS)
+            parts.append(_template(cells, labels[k]))
         if features.geometry:
-            places = features.geometry * full[n_gradients : n_gradients + N_GEOMETRY, k]
+            places = features.geometry * full[n_appearance : n_appearance + N_GEOMETRY, k]
             parts.append(_places(places, labels[k]))
         blocks.append(Group(shorten(labels[k], 60), parts))
     if len(shown) < n_labels:
         blocks.append(Text(f"{len(shown)} of {n_labels} labels: those with the largest weights."))
     return blocks
+
+
+def _explain(features: Any, n_cells: int) -> str:
+    """Return what the features of a box are, and which of their weights are shown."""
+    first = f"the directions of the edges in {n_cells} × {n_cells} cells"
+    found = [f"{features.n_given} given ones" if features.n_given else first]
+    found += ["position, size and shape"] * (features.geometry > 0)
+    found += ["how well it encloses what stands out"] * (features.saliency > 0)
+    shown = [] if features.n_given else ["The weights of edges are shown without their mean over all labels."]
+    shown += ["Those of positions include it, as they choose the box."] * (features.geometry > 0)
+    return " ".join([f"The features of a box are {'; '.join(found)}.", *shown])
 
 
 def _template(cells: NDArray[np.float64], label: str) -> Drawing:
@@ -137,7 +142,7 @@ def _role(label: str, guess: str, truth: str) -> str:
 
 def _chances(model: Trained, data: Photographs, i: int, finding: Finding, image: Any, small: Any) -> Photo:
     """Return the photograph, bright where the box is likely, given the true label if it is known."""
-    x = model.features.describe(image) if data.described is None else data.described[i]
+    x = data.describe(model.features, data.names[i], image) if data.described is None else data.described[i]
     classes = {str(label): label for label in model.estimator.classes_}
     label = data.labels[i] if data.labels[i] in classes else finding.label
     chances = model.estimator.latent_distribution([x], [classes[label]])[0]
