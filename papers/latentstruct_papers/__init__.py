@@ -52,6 +52,12 @@ EXPERIMENTS = {
         "Latent SSVM, table 2: clustering noun phrases",
         ("litbank_coref",),
     ),
+    "coref-folds": Experiment(
+        "latentstruct_papers.coref_folds",
+        "Latent SSVM: clustering noun phrases of LitBank by folds",
+        ("litbank_coref",),
+        in_trials=True,
+    ),
     "lssvm-precision": Experiment(
         "latentstruct_papers.lssvm_precision",
         "Latent SSVM, table 3: optimizing precision@k",

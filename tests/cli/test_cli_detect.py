@@ -1,6 +1,7 @@
 import json
 import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 
 from command import fail, run
 from error_fields import raises
-from latentstruct import load
+from latentstruct import ModLat, load
 from latentstruct.cli.kinds.detect.command import choose_cache
 from latentstruct.cli.registry import KINDS
 from latentstruct.cli.run import Training
@@ -626,8 +627,86 @@ def test_pictures_are_small_files(model, tmp_path):
     assert os.listdir(tmp_path / "out" / "pictures") == ["a.jpg"]
 
 
-def test_geometry_may_be_left_out(data, tmp_path):
-    run(*train(data, tmp_path, "--geometry", "0"))
+def test_geometry_and_saliency_may_be_left_out(data, tmp_path):
+    run(*train(data, tmp_path, "--geometry", "0", "--saliency", "0"))
     assert load(tmp_path / "model").model_.task_.n_inputs_ == 324
-    failed = run(*train(data, tmp_path, "--geometry", "-1"), code=2)
-    assert "geometry" in failed.stderr
+    for name in ("geometry", "saliency"):
+        assert name in run(*train(data, tmp_path, f"--{name}", "-1"), code=2).stderr
+
+
+def test_training_begins_at_salient_boxes(data, tmp_path, monkeypatch):
+    calls = []
+
+    def fit(self, X, Y, H=None, **further):
+        calls.append((X, H))
+        return fit_model(self, X, Y, H=H, **further)
+
+    fit_model = ModLat.fit
+    monkeypatch.setattr(ModLat, "fit", fit)
+    run(*train(data, tmp_path, "--max-iter", 2))
+    ((X, H),) = calls
+    assert [int(x.features[:, -1].argmax()) for x in X] == H
+    assert json.loads(run("info", tmp_path / "model", "--json").stdout)["boxes"]["saliency"] == 1.0
+    run(*train(data, tmp_path, "--max-iter", 2, "--saliency", 0))
+    assert calls[1][1] is None
+
+
+# Features that are given
+
+
+def give(images, labels, as_map):
+    """Write features beside images that show the object: rows of four boxes, or a map of its place and label."""
+    for name, label, *box in read_rows(labels):
+        x0, y0, x1, y1 = map(int, box)
+        shown = np.eye(2)[int(label == "cross")]
+        if as_map:
+            values = np.full((HEIGHT, WIDTH, 2), 0.01)
+            values[y0:y1, x0:x1] = 1.0
+            values[y0:y1, x0:x1] *= shown
+            arrays = {"map": values}
+        else:
+            boxes = np.array([[0, 0, WIDTH, HEIGHT], [0, 0, 9, 9], [x0, y0, x1, y1], [9, 9, 20, 20]])
+            arrays = {"boxes": boxes, "features": np.outer([0.1, 0, 2, 0], shown)}
+        np.savez(images / f"{Path(name).stem}.npz", **arrays)
+
+
+@pytest.mark.parametrize("as_map", [False, True])
+def test_given_features(as_map, data, test_data, tmp_path):
+    for folder in (data, test_data):
+        give(*folder, as_map)
+    try:
+        run(*train(data, tmp_path, "--features", "given", "--report", tmp_path / "report.html"))
+        model = tmp_path / "model"
+        assert load(model).model_.task_.n_inputs_ == 2 + 14 + 8
+        assert "2 given ones" in (tmp_path / "report.html").read_text()
+        scores = scores_of(model, *test_data)
+        assert scores["accuracy"] == 1.0
+        assert scores["corloc"] == 1.0 or as_map
+        run("predict", model, test_data[0], "-o", tmp_path / "found")
+        assert len(predictions(tmp_path / "found")) == 10
+    finally:
+        for path in [*data[0].glob("*.npz"), *test_data[0].glob("*.npz")]:
+            path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (None, "no file p0.npz beside it"),
+        ({"features": np.zeros((4, 2))}, "features of shape (4, 2)"),
+        ({"boxes": np.zeros((4, 4))}, "boxes of shape (4, 4)"),
+        ({"map": np.zeros((4, 4))}, "map of shape (4, 4)"),
+        ({"map": np.zeros((4, 4, 0))}, "map of shape (4, 4, 0)"),
+        ({"map": np.zeros((4, 4, 1)), "features": np.zeros((4, 2))}, "features of shape (4, 2)"),
+        ({"other": np.zeros(3)}, "arrays of other names"),
+        (b"PK no archive", "another file"),
+    ],
+)
+def test_given_features_that_cannot_be_read(arrays, message, copied, tmp_path, untrained):
+    if isinstance(arrays, bytes):
+        (copied[0] / "p0.npz").write_bytes(arrays)
+    elif arrays is not None:
+        np.savez(copied[0] / "p0.npz", **arrays)
+    failed = fail(*train(copied, tmp_path, "--features", "given"))
+    assert message in failed
+    assert "boxes and features, or map" in failed

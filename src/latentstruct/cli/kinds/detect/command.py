@@ -45,8 +45,8 @@ ESTIMATORS = {"modlat": "ModLat", "iterative": "IterativeLSVM", "latent": "Laten
 class DetectOptions(ImageOptions):
     """Learn to find objects from labels of whole images, without boxes.
 
-    Candidate boxes, in a grid over the image or around its segments, get histograms of gradients, their position and
-    their size as features.
+    Candidate boxes, in a grid over the image or around its segments, have as features histograms of gradients or given
+    ones, their position and size, and how well they enclose what stands out.
 
     The labels are the table labels.csv in the folder or archive, or LABELS. Boxes are read from the labels of --valid
     only, to evaluate.
