@@ -315,7 +315,7 @@ class BoxFeatures(Parametrized):
                 k = int(outside.argmax())
                 expected = f"boxes within the image, 0, 0, {width}, {height}"
                 raise InputError(f"boxes of {name}", found[k].tolist(), expected)
-        parts = [self._appearance(pixels, found, given, name)]
+        parts: list[NDArray[Any]] = [self._appearance(pixels, found, given, name)]
         if self.geometry:
             parts.append(self.geometry * box_geometry(found, width, height))
         if self.saliency:
