@@ -667,6 +667,7 @@ def test_completions_of_candidates_are_below_the_clamped_side(seed):
     task.learn(X, Y)
     batch = task.prepare(X, Y)
     planes = task.completion_planes(batch, task.random_latents(batch, rng))
+    assert planes.all_exact
     w = rng.normal(size=task.n_features)
     clamped = task.planes(batch, w, "clamped", Temperature())
     assert (planes.dot(w) <= clamped.values + 1e-9).all()
@@ -752,6 +753,19 @@ def test_oracle_calls_are_those_of_the_inner_solvers():
     assert len(Noting.runs) >= len(result.history)
     # Each start also evaluates its initial latents.
     assert result.oracle_calls == sum(Noting.runs) + 2 * objective.n_examples
+
+
+@pytest.mark.parametrize("solver", [CCCP(restarts=2), SelfPaced(CCCP(restarts=2))])
+def test_reported_calls_and_seconds_add_up_over_inner_solvers_and_starts(solver):
+    task, batch, objective = latent_objective(8, C=0.3, noise=0.2)
+    with_first(objective, task, batch, 8)
+    lines = []
+    result = solver.minimize(objective, callback=lines.append)
+    assert {(line.start, line.estimate) for line in lines} == {(start, kind) for start in (0, 1) for kind in (0, 1)}
+    calls, seconds = ([getattr(line, name) for line in lines] for name in ("oracle_calls", "seconds"))
+    assert (np.diff(calls) >= 0).all()
+    assert (np.diff(seconds) >= 0).all()
+    assert result.oracle_calls >= calls[-1]
 
 
 class Recorder:
