@@ -539,6 +539,16 @@ def test_rounds_of_self_pacing_are_no_limit(tmp_path):
         latent(SelfPaced(tol=0.2, max_iter=2)).fit(STATES, KINDS, checkpoint=tmp_path / "run")
 
 
+@pytest.mark.parametrize("change", [{"seconds": np.inf}, {"seconds": 1}, {"seconds": "1"}, {"start": 2}])
+def test_a_crafted_place_in_the_outer_loop_is_refused(change, tmp_path):
+    path = tmp_path / "run"
+    model = latent(CCCP(restarts=2)).fit(STATES, KINDS, checkpoint=path, callback=lambda line: not line.estimate)
+    assert model.stop_reason_ == "callback"
+    rewrite(path, lambda tree: tree.update(change))
+    with raises(str(path), got=next(iter(change)), error=FormatError):
+        latent(CCCP(restarts=2)).fit(STATES, KINDS, checkpoint=path)
+
+
 def test_errors_of_a_task_are_not_taken_for_those_of_the_file(path, monkeypatch):
     def broken(*question):
         raise ValueError("the task itself is broken")
