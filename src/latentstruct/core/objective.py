@@ -78,7 +78,7 @@ class Objective:
 
     def value(self, w: Vector) -> float:
         """Return the objective at w."""
-        return self.evaluate(w)[0]
+        return self.evaluate_with_bound(w)[0]
 
     def evaluate(self, w: Vector) -> tuple[float, bool]:
         """Return the objective at w, and whether inference was exact."""
@@ -153,8 +153,7 @@ def build_objective(
         Ω, by default ½‖w‖². It is bound to the weights of the task.
     """
     regularizer = L2() if regularizer is None else regularizer
-    methods = ("value", "gradient", "prox", "bind", "lower_bound")
-    if isinstance(regularizer, type) or not all(callable(getattr(regularizer, name, None)) for name in methods):
+    if isinstance(regularizer, type) or not isinstance(regularizer, Regularizer):
         raise InputError("regularizer", regularizer, "a regularizer such as GroupNorm(), or None for ½‖w‖²")
     regularizer = regularizer.bind(task)
     if isinstance(batch, Shards):

@@ -591,6 +591,7 @@ class Oracle(Protocol):
         """Return the same side, evaluated by several threads, and with sums over the chunks between these bounds."""
 
 
+@runtime_checkable
 class Regularizer(Protocol):
     """A convex Ω(w); `latentstruct.core.regularizers.BaseRegularizer` has defaults.
 
@@ -719,10 +720,24 @@ class Result:
 Callback = Callable[[Iteration], bool | str | None]
 """Called after each iteration, and with estimates during long ones. If it returns True, training stops.
 
-If it returns "early_stopping", only the present start ends. A method ``begin`` is called before the first iteration
-with a `latentstruct.progress.eta.StoppingRule`, and a method ``go_on`` with the name of the checkpoint that training
-resumes from and the number of iterations in it.
+If it returns "early_stopping", only the present start ends. It may also be a `BegunCallback` or a `ResumedCallback`.
 """
+
+
+@runtime_checkable
+class BegunCallback(Protocol):
+    """A callback that learns before the first iteration how training ends."""
+
+    def begin(self, stopping: Any) -> None:
+        """Take a `latentstruct.progress.eta.StoppingRule`."""
+
+
+@runtime_checkable
+class ResumedCallback(Protocol):
+    """A callback that learns that training resumes from a checkpoint."""
+
+    def go_on(self, name: str, n_iter: int) -> None:
+        """Take the name of the checkpoint, and the number of iterations in it."""
 
 
 class Checkpointer(Protocol):

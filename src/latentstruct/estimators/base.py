@@ -171,6 +171,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     executor: Any = None
     cache_mb: float | None = None
     validation_scores_: list[tuple[int, float]]
+    _state: tuple[str, Any] | None = None
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "task": instance("a task such as Chain()", BaseTask),
         "C": real(0.0) | options("auto") | instance("an AutoC object", AutoC),
@@ -349,15 +350,13 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             raise InputError("groups", given.groups, "None unless `C` is chosen by folds")
         else:
             self.C_, self.cv_results_ = float(self.C), None
-        return given if given.Y is None or isinstance(given.X, ShardedData) else self._prepared_examples(given)
-
-    def _prepared_examples(self, given: FitInputs) -> FitInputs:
-        """Return the examples that the task makes of those given, such as sequences without skipped tokens."""
-        parts = self.task.training_examples(given.X, given.Y, given.sample_weight)
-        changed = parts[1] is not given.Y
-        if changed and given.H is not None:
+        if given.Y is None or isinstance(given.X, ShardedData):
+            return given
+        # What the task makes of the examples, such as sequences without skipped tokens.
+        X, Y, sample_weight = self.task.training_examples(given.X, given.Y, given.sample_weight)
+        if Y is not given.Y and given.H is not None:
             raise InputError("H", given.H, "None if tokens are skipped or have weights")
-        return given._replace(X=parts[0], Y=parts[1], sample_weight=parts[2])
+        return given._replace(X=X, Y=Y, sample_weight=sample_weight)
 
     def _path_models(self, given: FitInputs, Cs: Sequence[float], tol: float) -> Iterator[Self]:
         """Yield models for ascending values of C."""
@@ -482,7 +481,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         if len(self.coef_) != task.n_features or self.task_.learned_state() != task.learned_state():
             return None, None
         # Planes are valid only for the data and settings that they were computed with, unlike weights.
-        earlier, state = getattr(self, "_state", None) or ("", None)
+        earlier, state = self._state or ("", None)
         return self.coef_, state if earlier == fingerprint else None
 
     def _fingerprint(self, solver: BaseSolver, X: Any, Y: Any) -> str:

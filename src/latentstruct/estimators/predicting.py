@@ -10,7 +10,7 @@ import numpy as np
 
 from latentstruct.core.lazy import optimize
 from latentstruct.core.parameters import available_if, check_is_fitted
-from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, Temperature
+from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, TaskTags, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_shape, integer
 from latentstruct.data.sharded import ShardedData
@@ -33,9 +33,14 @@ def is_latent(estimator: "Predicting") -> bool:
     return estimator.task_.latent if hasattr(estimator, "task_") else estimator.task.tags.latent != "never"
 
 
+def _tags(estimator: "Predicting") -> TaskTags:
+    """Return what the trained task can do, or that of the parameter if there is none."""
+    return getattr(estimator, "task_", estimator.task).tags
+
+
 def is_completable(estimator: "Predicting") -> bool:
     """Return whether known parts of outputs or latents can be completed."""
-    return is_latent(estimator) or getattr(estimator, "task_", estimator.task).tags.partial_outputs
+    return is_latent(estimator) or _tags(estimator).partial_outputs
 
 
 def _is_soft(estimator: "Predicting") -> bool:
@@ -43,16 +48,16 @@ def _is_soft(estimator: "Predicting") -> bool:
 
 
 def _can_calibrate(estimator: "Predicting") -> bool:
-    return getattr(estimator, "task_", estimator.task).tags.soft
+    return _tags(estimator).soft
 
 
 def _can_minimize_risk(estimator: "Predicting") -> bool:
-    tags = getattr(estimator, "task_", estimator.task).tags
+    tags = _tags(estimator)
     return _is_soft(estimator) and (tags.sample or tags.min_risk)
 
 
 def _has(name: str) -> Any:
-    return available_if(lambda self: getattr(getattr(self, "task_", self.task).tags, name))
+    return available_if(lambda self: getattr(_tags(self), name))
 
 
 def check_weights(estimator: Any) -> None:
@@ -63,13 +68,13 @@ def check_weights(estimator: Any) -> None:
 
 def _has_class_scores(estimator: "Predicting") -> bool:
     """Return whether a classifier has one score per class; a binary task has only that of its second class."""
-    tags = getattr(estimator, "task_", estimator.task).tags
+    tags = _tags(estimator)
     return tags.classifier and tags.scores and not tags.binary
 
 
 def _has_probabilities(estimator: "Predicting") -> bool:
     """Return whether a classifier sums over its classes, so that scores are logarithms of probabilities."""
-    tags = getattr(estimator, "task_", estimator.task).tags
+    tags = _tags(estimator)
     return (
         tags.classifier and tags.scores and (estimator.calibrated_temperature_ or estimator._temperature().output) > 0
     )

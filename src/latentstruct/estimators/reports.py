@@ -8,7 +8,7 @@ import numpy as np
 
 from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Classifier, Iteration, Result
+from latentstruct.core.protocols import BegunCallback, Classifier, Iteration, Result, ResumedCallback
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.persistence.checkpoints import FileCheckpointer, iterations_in
@@ -50,10 +50,10 @@ class IterationPrinter:
 def begin_callback(
     callback: Any, solver: BaseSolver, objective: Objective, several: bool, checkpointer: FileCheckpointer | None = None
 ) -> None:
-    """Pass what is known of a training to a callback that has methods ``begin`` or ``go_on``; see `Callback`."""
-    if hasattr(callback, "begin"):
+    """Pass what is known of a training to a callback that takes it; see `Callback`."""
+    if isinstance(callback, BegunCallback):
         callback.begin(estimate_end(solver, objective, several))
-    if checkpointer is not None and checkpointer.saved is not None and hasattr(callback, "go_on"):
+    if checkpointer is not None and checkpointer.saved is not None and isinstance(callback, ResumedCallback):
         callback.go_on(checkpointer.name, iterations_in(checkpointer.saved))
 
 
