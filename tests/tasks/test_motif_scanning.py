@@ -1,6 +1,7 @@
 """All sites of a matrix: p-values against all words, hits against a plain search, files and blocks."""
 
 import gzip
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,38 +10,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from command import fail, run
+from latentstruct.data.alphabets import DNA, PROTEIN
 from latentstruct.io import MemeMotif, write_meme
-from latentstruct.io.fasta import sequence_blocks
+from latentstruct.io.fasta import FastaRules, sequence_blocks
 from latentstruct.tasks.motif.scanning import MatrixScanner
 from latentstruct.tasks.motif.sites import reverse_complement
 
 
-def make_motif(seed, width=5, name="m"):
-    rng = np.random.default_rng(seed)
-    return MemeMotif(name, rng.dirichlet(0.4 * np.ones(4), width), rng.dirichlet(5 * np.ones(4)), 50)
+def make_motif(seed, width=5, alphabet=DNA):
+    rng, ones = np.random.default_rng(seed), np.ones(alphabet.size)
+    return MemeMotif("m", rng.dirichlet(0.4 * ones, width), rng.dirichlet(5 * ones), 50)
 
 
 def plain_hits(scanner, sequence, least):
-    """Start, strand and integer score of all windows without N, by definition."""
-    found = []
+    """Start, strand, integer score and letters of all windows of known letters, by definition."""
+    found, alphabet = [], scanner.alphabet
     for start in range(len(sequence) - scanner.width + 1):
         window = sequence[start : start + scanner.width]
         for strand in (1, -1)[: scanner.strands]:
             word = window if strand > 0 else reverse_complement(window)
-            if "N" in word:
+            if set(word) - set(alphabet.letters):
                 continue
-            score = sum(int(scanner.scores[j, "ACGT".index(letter)]) for j, letter in enumerate(word))
+            score = sum(int(scanner.scores[j, alphabet.letters.index(letter)]) for j, letter in enumerate(word))
             if score >= least:
                 found.append((start, strand, score, word))
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_p_values_are_those_of_all_words(seed):
-    scanner = MatrixScanner(make_motif(seed), strands=1)
+@pytest.mark.parametrize(("seed", "width", "alphabet"), [(0, 5, DNA), (1, 5, DNA), (2, 5, DNA), (3, 3, PROTEIN)])
+def test_p_values_are_those_of_all_words(seed, width, alphabet):
+    scanner = MatrixScanner(make_motif(seed, width, alphabet), strands=1)
     background = scanner.motif.background
-    words = np.array(list(product(range(4), repeat=5)))
-    scores = scanner.scores[np.arange(5), words].sum(axis=1)
+    words = np.array(list(product(range(alphabet.size), repeat=width)))
+    scores = scanner.scores[np.arange(width), words].sum(axis=1)
     probabilities = background[words].prod(axis=1)
     for score in np.unique(scores):
         expected = probabilities[scores >= score].sum()
@@ -58,20 +60,23 @@ def written(path, sequences, width=7):
 
 @settings(deadline=None, max_examples=40)
 @given(
-    st.lists(st.text("ACGTNacgt", max_size=60), min_size=1, max_size=4),
+    st.sampled_from([(DNA, 1), (DNA, 2), (PROTEIN, 1)]),
+    st.data(),
     st.integers(1, 30),
-    st.integers(1, 2),
     st.sampled_from([0.02, 0.3, 0.9]),
     st.integers(1, 9),
 )
-def test_hits_do_not_depend_on_blocks(tmp_path_factory, letters, size, strands, p_value, width):
+def test_hits_do_not_depend_on_blocks(tmp_path_factory, kind, data, size, p_value, width):
+    alphabet, strands = kind
+    spelled = alphabet.letters + alphabet.unknown + alphabet.letters.lower()
+    letters = data.draw(st.lists(st.text(spelled, max_size=60), min_size=1, max_size=4))
     path = tmp_path_factory.getbasetemp() / "scan.fa"
     sequences = {f"s{k}": one for k, one in enumerate(letters)}
     written(path, sequences)
-    scanner = MatrixScanner(make_motif(0, width), p_value, strands)
-    found = list(scanner.scan(sequence_blocks(path, width + 2, size=size)))
+    scanner = MatrixScanner(make_motif(0, width, alphabet), p_value, strands)
+    found = list(scanner.scan(sequence_blocks(path, width + 2, FastaRules(alphabet=alphabet), size=size)))
     expected = [
-        (name, start, strand, word)
+        (name, start, strand * (alphabet is DNA), word)
         for name, one in sequences.items()
         for start, strand, _, word in plain_hits(scanner, one.upper(), scanner.least)
     ]
@@ -113,6 +118,11 @@ def test_files_of_the_command(tmp_path):
     assert header == "##gff-version 3"
     assert first.split("\t")[3:5] == ["4", "9"]
     assert first.endswith("sequence=ACGTTC")
+    write_meme(tmp_path / "odd.meme", [replace(motif, name="a;b=c")], 2)
+    odd = written(tmp_path / "odd.fa", {"chr;1": "GGGACGTTCGGG"})
+    (_, one) = run("scan", tmp_path / "odd.meme", odd, "--p-value", 1e-3, "--format", "gff", "-q").stdout.splitlines()
+    assert one.startswith("chr%3B1\t")
+    assert "ID=a%3Bb%3Dc-1;Name=a%3Bb%3Dc;" in one
     table = run(*args, "--format", "tsv", "--strands", 1, "-q").stdout.splitlines()
     assert table[0].startswith("motif_id\tsequence_name\tstart\tstop")
     assert len(table) == 2

@@ -11,6 +11,7 @@ from scipy import stats
 
 from error_fields import raises
 from latentstruct import LatentSSVM, Motif
+from latentstruct.data.alphabets import DNA, PROTEIN
 from latentstruct.tasks.motif.background import describe_differences, repeat_content, shuffle_sequences
 from latentstruct.tasks.motif.significance import BestScores, score_enrichment
 from latentstruct.tasks.motif.sites import mask_sites
@@ -22,9 +23,12 @@ def words(sequence, k):
 
 
 @settings(deadline=None)
-@given(st.lists(st.text("ACGTN", max_size=40), min_size=1, max_size=4), st.integers(1, 6), st.integers(0, 10**6))
-def test_shuffled_sequences_keep_their_words(sequences, k, seed):
-    for given_one, shuffled in zip(sequences, shuffle_sequences(sequences, k, seed), strict=True):
+@given(st.sampled_from([(DNA, "ACGTN"), (PROTEIN, "MKWYX")]), st.data(), st.integers(1, 6), st.integers(0, 10**6))
+def test_shuffled_sequences_keep_their_words(kind, data, k, seed):
+    alphabet, letters = kind
+    sequences = data.draw(st.lists(st.text(letters, max_size=40), min_size=1, max_size=4))
+    found = shuffle_sequences(sequences, k, seed, alphabet)
+    for given_one, shuffled in zip(sequences, found, strict=True):
         assert words(shuffled, k) == words(given_one, k)
         assert (shuffled[: k - 1], len(shuffled)) == (given_one[: k - 1], len(given_one))
 
@@ -55,6 +59,11 @@ def test_differences_of_the_classes_have_figures():
     found = " ".join(describe_differences(plain, poor))
     assert "% against 0 %)" in found
     assert "length (median 50 against 100)" in found
+    acidic, basic = ["MDELV" * 9] * 20, ["MKLLV" * 9] * 20
+    assert describe_differences(acidic, acidic, PROTEIN) == []
+    (hydrophobic, charged) = describe_differences(acidic, basic, PROTEIN)
+    assert hydrophobic == "hydrophobic residues (60 % against 80 %)"
+    assert charged == "charged residues (40 % against 20 %)"
     assert repeat_content(["ACGT" + "CA" * 10, "ACGTTGCA"]) == pytest.approx(20 / 32)
 
 

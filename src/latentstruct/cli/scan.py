@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from latentstruct.cli.common import STANDARD_STREAM, check_output
 from latentstruct.cli.declaring import argument, option, output_file_option, quiet_option
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 MEME_FILE = "motif.meme"
 SUFFIXES = {".bed": "bed", ".gff": "gff", ".gff3": "gff", ".tsv": "tsv"}
+GFF_LETTERS = ".:^*$@!+_?-|/"
 TSV_HEADER = "motif_id\tsequence_name\tstart\tstop\tstrand\tscore\tp-value\tq-value\tmatched_sequence"
 
 
@@ -100,11 +102,12 @@ def bed_line(motif: str, number: int, hit: "Hit") -> str:
 
 
 def gff_line(motif: str, number: int, hit: "Hit") -> str:
-    """Return a site as GFF3."""
+    """Return a site as GFF3, in which names must not have characters that separate attributes or begin a record."""
+    sequence, name = quote(hit.sequence, safe=GFF_LETTERS), quote(motif, safe=GFF_LETTERS)
     facts = f"pvalue={hit.p_value:.3g};qvalue={hit.q_value:.3g};sequence={hit.site}"
     what = "nucleotide_motif" if hit.strand else "polypeptide_motif"
-    place = (hit.sequence, "latentstruct", what, hit.start + 1, hit.end)
-    cells = (*place, f"{small_score(hit):.3g}", hit.sign, ".", f"ID={motif}-{number};Name={motif};{facts}")
+    place = (sequence, "latentstruct", what, hit.start + 1, hit.end)
+    cells = (*place, f"{small_score(hit):.3g}", hit.sign, ".", f"ID={name}-{number};Name={name};{facts}")
     return "\t".join(map(str, cells))
 
 
