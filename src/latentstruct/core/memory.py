@@ -33,19 +33,7 @@ def available() -> float:
 
 
 def require(n_bytes: float, parameter: str, what: str, hint: str) -> None:
-    """Raise InputError if an allocation cannot fit into memory.
-
-    Parameters
-    ----------
-    n_bytes : float
-        Bytes needed.
-    parameter : str
-        Parameter that determines the size.
-    what : str
-        Description of the data, with sizes.
-    hint : str
-        Hint of the error.
-    """
+    """Raise InputError about a parameter if the `n_bytes` of the data `what` cannot fit into memory."""
     if n_bytes < SMALL:
         return
     left = available()

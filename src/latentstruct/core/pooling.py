@@ -124,18 +124,9 @@ def pool_scores(
 
 
 def pool_linear(parts: LinearMap, losses: PartLoss | None, query: Query, pool: Callable[[Any], PooledParts]) -> Pooled:
-    """Pool a structure whose score and loss are sums over parts.
+    """Pool a structure whose score and loss are sums over parts, by a function that pools scores of parts.
 
-    Parameters
-    ----------
-    parts : LinearMap
-        Scores of the parts, and features of counts of parts.
-    losses : PartLoss, optional
-        The loss; needed in augmented mode.
-    query : Query
-        The query.
-    pool : callable
-        Pools scores of parts.
+    `parts` has these scores, and features of counts of parts; `losses` are needed in augmented mode.
     """
     values, counts, soft, exact, weighted, excess = pool_scores(parts, losses, query, pool)
     loss: Vector | float = np.zeros(len(values))

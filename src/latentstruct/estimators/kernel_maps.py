@@ -255,22 +255,10 @@ class Coordinates:
 
 
 def factorize(rows: KernelRows, tolerance: float, most: int | None = None, most_bytes: float = np.inf) -> Coordinates:
-    """Return the incomplete Cholesky factor of a kernel by pivots with the largest remainders.
+    """Return the incomplete Cholesky factor of a kernel by pivots with the largest remainders (Fine & Scheinberg 2001).
 
-    Parameters
-    ----------
-    rows : KernelRows
-        N rows.
-    tolerance : float
-        Stop when no remainder of a row is above this share of the largest κ(x, x).
-    most : int, optional
-        Number of pivots at most.
-    most_bytes : float
-        Memory that L may take.
-
-    Notes
-    -----
-    Fine & Scheinberg (2001). Pivots are taken in blocks, so that the work, N r² multiplications, is that of matrix
+    It ends when no remainder of the N rows is above the share `tolerance` of the largest κ(x, x), or with `most` pivots
+    or `most_bytes` of L. Pivots are taken in blocks, so that the work, N r² multiplications, is that of matrix
     products; N × N values are never held at one time.
     """
     remainders = rows.diagonal()

@@ -258,16 +258,11 @@ def _check_strengths(strengths: Any) -> Vector:
 def largest_strength(estimator: LatentSSVM, X: Any, Y: Any) -> float:
     """Return a strength λ at which w = 0 is the best of all weights; smaller ones may do too.
 
-    Let Δ_i be the largest cost of example i, and K_i the number of candidates that have it. From
-    f⁺_i(w) ≥ Δ_i + (the mean score of these) and f⁻_i(w) ≤ Σ_h max(0, s(y_i, h)) follows that no w is better than 0 if
-    λ a_p ≥ Σ_i c_i|v·x_i(h)| for each group (y, h) and unit vector v, where c_i is C for the examples of class y, C/K_i
-    where y is a costliest class, else 0. By Cauchy's inequality √(Σ_i c_i · μ) suffices, μ the largest eigenvalue of
-    Σ_i c_i x_i(h)x_i(h)ᵀ.
-
-    Parameters
-    ----------
-    estimator, X, Y
-        As for `groupnorm_path`.
+    Let Δ_i be the largest cost of example i, and K_i the number of candidates that have it. From f⁺_i(w) ≥ Δ_i + (the
+    mean score of these) and f⁻_i(w) ≤ Σ_h max(0, s(y_i, h)) follows that no w is better than 0 if λ a_p ≥ Σ_i
+    c_i|v·x_i(h)| for each group (y, h) and unit vector v, where c_i is C for the examples of class y, C/K_i where y is
+    a costliest class, else 0. By Cauchy's inequality √(Σ_i c_i · μ) suffices, μ the largest eigenvalue of Σ_i c_i
+    x_i(h)x_i(h)ᵀ.
     """
     real(0.0).check(estimator.C, "C")
     norm, C = _group_norm(estimator), cast(float, estimator.C)

@@ -61,14 +61,8 @@ class Conditioned:
     ) -> tuple[Vector, Vector, Vector]:
         """Return unary and table potentials of `rest` and the constants (k,) that fixed variables contribute.
 
-        Parameters
-        ----------
-        unary, tables : array-like
-            Potentials of the selected graphs, one graph after the other.
-        states : array-like of int
-            One state per variable of the selected graphs; only those of fixed variables are used.
-        graphs : array-like of int, shape (k,)
-            The selected graphs; None means all.
+        `unary` and `tables` are potentials of the selected graphs (k,), by default of all, one graph after the other;
+        `states` has one state per variable of these, of which only those of fixed variables are used.
         """
         places = self._places(states, graphs)
         unary = places.layout.check_unary(unary)
@@ -85,14 +79,8 @@ class Conditioned:
     ) -> Beliefs:
         """Return the beliefs of the whole graphs from those of `rest`: derivatives by all potentials, all states.
 
-        Parameters
-        ----------
-        beliefs : Beliefs
-            Of `rest`, for the selected graphs.
-        states, graphs : array-like
-            As for `reduce`.
-        constants : ndarray of shape (k,)
-            What `reduce` returned; added to the values. Derivatives are 0 where this makes the value −inf.
+        `states` and `graphs` are as for `reduce`, `constants` (k,) are what it returned. They are added to the values;
+        derivatives are 0 where this makes the value −inf.
         """
         places = self._places(states, graphs)
         values = beliefs.values if constants is None else beliefs.values + constants

@@ -58,20 +58,10 @@ class Forests(NamedTuple):
     def levels(
         self, rows: Indices, scores: Vector, n_levels: Indices, unit: float, slopes: Callable[[Vector], Slopes]
     ) -> LossLevels:
-        """Return the best outputs of each loss.
+        """Return the best outputs of each loss of the forests `rows` (k,), given scores of their edges.
 
-        Parameters
-        ----------
-        rows : ndarray of shape (k,)
-            The forests.
-        scores : ndarray
-            Scores of their edges, one forest after the other.
-        n_levels : ndarray of shape (k,)
-            Numbers of losses 0, 1, … of the forests, at least one more than the largest.
-        unit : float
-            Value of a loss of 1.
-        slopes : callable
-            Returns features of one output per forest, given 1 for each of its edges and 0 for others.
+        The losses of a forest are 0, 1, … times `unit`; `n_levels` (k,) are at least one more than the largest.
+        `slopes` returns features of one output per forest, given 1 for each of its edges and 0 for others.
         """
         offsets = offsets_from_lengths(n_levels)
         values = np.empty(offsets[-1])

@@ -13,19 +13,8 @@ QP_STEPS = 10_000
 def sparse_mixture(maximize: Callable[[Vector], Vector], scores: Vector, tolerance: float, max_outputs: int) -> Vector:
     """Return the point y of the convex hull of all outputs that maximizes ⟨s, y⟩ − ½|y|² (SparseMAP).
 
-    An active set of outputs grows by the best one at the present point; the best mixture of the set is a quadratic
-    program over the simplex.
-
-    Parameters
-    ----------
-    maximize : callable
-        Returns the output y (d,) that maximizes ⟨s, y⟩, given s (d,).
-    scores : ndarray of shape (d,)
-        The scores s.
-    tolerance : float
-        Relative gap at which the search ends.
-    max_outputs : int
-        Maximum number of outputs that are tried.
+    An active set of at most `max_outputs` outputs grows by the best one at the present point, which `maximize` returns,
+    until the relative gap is below `tolerance`; the best mixture of the set is a quadratic program over the simplex.
     """
     outputs, shares = maximize(scores)[None], np.ones(1)
     for _ in range(max_outputs):

@@ -80,18 +80,9 @@ def _sum(left: Plane, right: Plane, ours: bool) -> Plane:
 
 
 def add_up(planes: Iterable[Plane], n_planes: int, size: int | None = None, ours: bool = False) -> Plane:
-    """Return the sum of planes, added as by `PlaneTree`.
+    """Return the sum of at least one plane, added as by `PlaneTree`.
 
-    Parameters
-    ----------
-    planes : iterable of Plane
-        At least one.
-    n_planes : int
-        Their number.
-    size : int, optional
-        Number of planes of a group; by default that of `group_size`.
-    ours : bool
-        Whether slopes of the planes may be overwritten.
+    `size` is the number of planes of a group, by default that of `group_size`; slopes may be overwritten if `ours`.
     """
     tree = PlaneTree(group_size(n_planes) if size is None else size, ours)
     for plane in planes:

@@ -59,16 +59,9 @@ def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
 def select_solver(solver: Any, objective: Objective, restarts: int | None = None, **limits: Any) -> BaseSolver:
     """Return the solver for an objective, with its parameters.
 
-    Parameters
-    ----------
-    solver : str or solver
-        The user's choice. If it does not support a difference of convex functions, it becomes the inner solver of CCCP.
-    objective : Objective
-        The objective.
-    restarts : int, optional
-        Number of starts. A convex objective needs one only.
-    limits
-        `tol`, `max_iter`, `max_seconds` and `cache_mb`; None keeps the solver's own.
+    A chosen solver that does not support a difference of convex functions becomes the inner solver of CCCP. A convex
+    objective needs one of the `restarts` only. `limits` are `tol`, `max_iter`, `max_seconds` and `cache_mb`; None keeps
+    the solver's own.
     """
     CHOICES.check(solver, "solver")
     if not isinstance(solver, str):
