@@ -479,13 +479,18 @@ def test_the_width_is_chosen(tmp_path):
     options = ("--restarts", 1, "-o", tmp_path / "model", "--json")
     done = run("train", "motif", "--positive", data, "--width", "5-13", *options)
     width = len(json.loads(done.stdout)["consensus"])
-    chosen, shown = re.search(r"width (\d+) chosen by the cross-validated AUC \(([^)]*)\)", done.stderr).groups()
+    pattern = r"width (\d+) chosen by the cross-validated AUC \(([^)]*); words of 4 letters without a motif: 0"
+    chosen, shown = re.search(pattern, done.stderr).groups()
     areas = {int(one): float(area) for one, area in re.findall(r"(\d+): ([.0-9]+)", shown)}
     assert (width, sorted(areas)) == (int(chosen), [5, 7, 9, 11, 13])
     # The narrowest of the widths that are as good as the best one; areas are shown with three digits.
     best = max(areas.values())
     assert areas[width] >= best - 0.0041
     assert all(area <= best - 0.0019 for one, area in areas.items() if one < width)
+    found = json.loads(done.stdout)["chosen_width"]
+    assert found["value"] == width
+    # A planted motif of nine letters is more than its parts of four.
+    assert found["gain"][0] > 0.0
     for wrong in ("0", "9-7", "x"):
         assert "--width must be a number of at least 1, a range" in fail("train", "motif", data, "--width", wrong)
 

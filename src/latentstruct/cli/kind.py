@@ -22,6 +22,7 @@ from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, print_facts, print_table, say, show_percent, show_share
 
 if TYPE_CHECKING:
+    from latentstruct.estimators import FoldScores
     from latentstruct.viz.report.blocks import Block, Examples
 
 Facts = list[tuple[str, str]]
@@ -114,6 +115,8 @@ class Loaded:
         What examples of `shown` have in common, such as a document; those of one group stay in one fold.
     settings : Settings, optional
         The values of an option that is auto.
+    choices : list of FoldScores
+        What `encode` chose by folds.
     """
 
     X: Any
@@ -128,6 +131,7 @@ class Loaded:
     origins: Sequence[int] | None = None
     groups: Sequence[Any] | None = None
     settings: Settings | None = None
+    choices: "list[FoldScores]" = field(default_factory=list)
 
 
 def damage(what: str, why: str) -> Description:

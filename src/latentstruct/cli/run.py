@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -15,9 +15,6 @@ from latentstruct.cli.lazy import models
 from latentstruct.cli.options import TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, fit_facts, print_facts, print_json, say
-
-if TYPE_CHECKING:
-    from latentstruct import FoldScores
 
 
 def train(kind: KindSpec, options: TrainOptions) -> None:
@@ -53,7 +50,6 @@ class Training:
     model: Trained
     held_out: Any
     progress: Progress
-    choices: "list[FoldScores]" = field(default_factory=list)
     out_of_fold: Facts = field(default_factory=list)
 
     def run(self) -> None:
@@ -102,19 +98,21 @@ class Training:
 
     def _cross_validate(self, checkpoint: Any) -> dict[str, Any]:
         """Compute out-of-fold scores and choose C, where that is wanted; return what to report."""
-        if not self.options.divides:
-            return {}
-        from latentstruct.cli.folds import CrossValidation
+        result: dict[str, Any] = {}
+        choices = self.loaded.choices
+        if self.options.divides:
+            from latentstruct.cli.folds import CrossValidation
 
-        validation = CrossValidation(self.kind, self.options, self.loaded, self.model, self.progress)
-        result: dict[str, Any] = {} if self.options.folds is None else {"out_of_fold": validation.out_of_fold()}
-        if self.loaded.settings is not None:
-            self.choices.append(validation.choose_setting())
-            self.loaded.settings.choose(self.loaded.estimator, self.choices[-1].value)
-        if self.options.chooses_C:
-            self.choices.append(validation.choose_C(checkpoint))
-            self.loaded.estimator.set_params(C=self.choices[-1].value)
-        for one in self.choices:
+            validation = CrossValidation(self.kind, self.options, self.loaded, self.model, self.progress)
+            if self.options.folds is not None:
+                result["out_of_fold"] = validation.out_of_fold()
+            if self.loaded.settings is not None:
+                choices.append(validation.choose_setting())
+                self.loaded.settings.choose(self.loaded.estimator, choices[-1].value)
+            if self.options.chooses_C:
+                choices.append(validation.choose_C(checkpoint))
+                self.loaded.estimator.set_params(C=choices[-1].value)
+        for one in choices:
             known = {name: getattr(one, name) for name in ("values", "means", "standard_errors", "value")}
             compared = {} if one.baseline is None else {"baseline": one.baseline.mean(), "gain": one.gain}
             result[f"chosen_{one.parameter}"] = {**known, **compared, "description": one.describe()}
@@ -155,7 +153,7 @@ class Training:
         with caught_warnings() as warned:
             with self.kind.naming(source):
                 examples = None if data is None else self.kind.examples(self.model, data, source)
-            page = model_page(self.kind, self.model, examples, self.out_of_fold, self.choices)
+            page = model_page(self.kind, self.model, examples, self.out_of_fold, self.loaded.choices)
             write_page(page, self.options.report)
         say_warnings(warned)
         return str(self.options.report)

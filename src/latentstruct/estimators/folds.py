@@ -133,6 +133,8 @@ class FoldScores:
         Whether the first value within one standard error of the best mean is chosen, not the best itself.
     baseline : ndarray of shape (F,) or None
         Scores of a simpler model on the same folds, such as one without latent variables.
+    tolerance : float
+        Difference from the best mean that is ignored: the first value within it is chosen.
     """
 
     parameter: str
@@ -140,6 +142,7 @@ class FoldScores:
     scores: NDArray[np.float64]
     one_standard_error: bool = False
     baseline: Vector | None = None
+    tolerance: float = 0.0
 
     __repr__ = short_repr
 
@@ -161,10 +164,8 @@ class FoldScores:
     @property
     def chosen(self) -> int:
         """The index of the value that is chosen."""
-        if not self.one_standard_error:
-            return self.best
-        enough = self.means[self.best] - self.standard_errors[self.best]
-        return int(np.flatnonzero(self.means >= enough)[0])
+        ignored = self.standard_errors[self.best] if self.one_standard_error else self.tolerance
+        return int(np.flatnonzero(self.means >= self.means[self.best] - ignored)[0])
 
     @property
     def value(self) -> Any:

@@ -355,7 +355,9 @@ class MotifKind(KindSpec):
             search.run(progress)
         say_warnings(warned)
         restarts = 1 if search.significant else search.options.restarts
-        loaded = replace(loaded, estimator=search.options.motif_svm(search.width, restarts, words=True))
+        choices = [] if search.choice is None else [search.choice]
+        estimator = search.options.motif_svm(search.width, restarts, words=True)
+        loaded = replace(loaded, estimator=estimator, choices=choices)
         if not search.significant:
             return loaded
         # Other starts could lead to another motif than the one that was tested.

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from latentstruct import tasks
 from latentstruct.cli.kinds.motif.files import MotifData, MotifParts
+from latentstruct.core.lazy import sparse
+from latentstruct.estimators.folds import FoldScores
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io import MemeMotif, Sequences, write_meme
 from latentstruct.io.fasta import write_site_groups
@@ -17,6 +20,8 @@ from latentstruct.progress.display import Progress
 from latentstruct.tasks.motif.significance import Enrichment, score_enrichment
 from latentstruct.tasks.motif.sites import Site, consensus, find_sites, mask_sites, site_matrix
 from latentstruct.tasks.motif.starts import refined_motifs
+from latentstruct.tasks.motif.task import numbered_letters
+from latentstruct.tasks.motif.words import GappedWords
 from latentstruct.viz.plots import can_plot, plot_logo
 
 MEME_FILE, LOGO_FILE, SITES_FILE = "motif.meme", "logo.png", "sites.bed"
@@ -27,6 +32,8 @@ LEAST_HELD_OUT, MOST_HELD_OUT = 8, 1000
 USUAL_SHARE = 1 / 3
 WIDTH_FOLDS, MOST_FOR_WIDTH = 3, 500
 """Folds, and sequences of each class, by which widths are compared."""
+WORD_LENGTHS = {"dna": 4, "protein": 2}
+"""Letters of the words that are compared with a motif."""
 EQUAL_AREAS = 0.003
 """Difference of the areas under the ROC curve of widths that is ignored; the narrowest of equal widths is taken."""
 
@@ -105,6 +112,8 @@ class MotifSearch:
     tests: list[MotifTest] = field(default_factory=list)
     n_tests: int = 0
     found: list[FoundMotif] = field(default_factory=list)
+    choice: FoldScores | None = None
+    """How the width was chosen."""
 
     def run(self, progress: Progress) -> None:
         """Choose the width and find motifs in a part of the sequences; test them on the others."""
@@ -234,15 +243,16 @@ class MotifSearch:
         """Return the width whose motif distinguishes sequences best that were not trained on.
 
         Widths are compared by folds of the sequences that are not held out, so that the test of the motif remains
-        valid. The folds of each width start from the motif of the next one.
+        valid, and with words alone, without a motif. The folds of each width start from the motif of the next one.
         """
-        (X, y, _), rng = self.data, np.random.default_rng(self.options.seed)
+        (X, y, weight), rng = self.data, np.random.default_rng(self.options.seed)
         kinds = [rng.permutation(rows[y[rows] == sign])[:MOST_FOR_WIDTH] for sign in (1, -1)]
         folds = [np.concatenate([kind[k::WIDTH_FOLDS] for kind in kinds]) for k in range(WIDTH_FOLDS)]
         low, high = limits
         middle = (low + high) // 2
         widths = sorted({*range(middle, low - 1, -2), *range(middle, high + 1, 2), low, high})
-        areas: dict[int, float] = dict.fromkeys(widths, 0.0)
+        areas, plain = np.zeros((len(widths), WIDTH_FOLDS)), np.zeros(WIDTH_FOLDS)
+        words = self._counted_words(X)
         for k, judged in enumerate(folds):
             trained = np.concatenate([fold for j, fold in enumerate(folds) if j != k])
             first = self._fit(middle, X, trained)
@@ -252,12 +262,28 @@ class MotifSearch:
                     if width != middle:
                         model = self._fit(width, X, trained, resized(model, width))
                     scores = model.decision_function([X[i] for i in judged])
-                    areas[width] += roc_area(y[judged] > 0, scores) / WIDTH_FOLDS
-        best = max(areas.values())
-        chosen = next(width for width in widths if areas[width] >= best - EQUAL_AREAS)
-        shown = ", ".join(f"{width}: {area:.3f}" for width, area in areas.items())
-        progress.say(f"width {chosen} chosen by the cross-validated AUC ({shown})")
-        return chosen
+                    areas[widths.index(width), k] = roc_area(y[judged] > 0, scores)
+            task = tasks.Multiclass(bias=1.0)
+            model = self.options.latent_svm(task).fit(words[trained], y[trained], sample_weight=weight[trained])
+            plain[k] = roc_area(y[judged] > 0, model.decision_function(words[judged]))
+        self.choice = FoldScores("width", widths, areas, baseline=plain, tolerance=EQUAL_AREAS)
+        shown = ", ".join(f"{width}: {area:.3f}" for width, area in zip(widths, self.choice.means, strict=True))
+        alone = f"words of {self._word_length} letters without a motif: {plain.mean():.3f}"
+        progress.say(f"width {self.choice.value} chosen by the cross-validated AUC ({shown}; {alone})")
+        return int(self.choice.value)
+
+    @property
+    def _word_length(self) -> int:
+        """The length of the words of the model without a motif."""
+        return self.options.kmers or WORD_LENGTHS[self.options.letters.name]
+
+    def _counted_words(self, X: list[str]) -> Any:
+        """Return how often each word is in each sequence, as a sparse matrix of shape (n, number of words)."""
+        task = self.options.motif_svm(1, 1).task
+        alphabet = self.options.letters
+        words = GappedWords(self._word_length, self.options.gaps, task.strands, alphabet.letters)
+        indptr, places, data = words.rows(*numbered_letters(X, alphabet))
+        return sparse.csr_array((data, places, indptr), shape=(len(X), words.n_features))
 
     def collect(self, model: Any) -> list[FoundMotif]:
         """Return the motifs of all sequences: that of the model, and further ones where its sites are masked."""
