@@ -184,6 +184,11 @@ EXPERIMENTS = {
         "Snakes: edge features on grids",
         ("snakes",),
     ),
+    "tracks": Experiment(
+        "latentstruct_papers.tracks",
+        "Tracks of pedestrians and dividing cells by learned costs",
+        ("mot_tracks", "cell_tracks"),
+    ),
     "half-labeled": Experiment(
         "latentstruct_papers.half_labeled",
         "Chunking with 10 to 90 % of the tags removed",

@@ -339,6 +339,10 @@ def test_bad_programs_are_named_before_training():
         fit(ProgramInput(features, upper=[1, np.inf], names=["a", "b"]), [1, 1])
     with raises("X[0].upper", got="1e+12"):
         fit(ProgramInput(features, upper=1e12), [1, 1])
+    with raises("X[0].A", got="coefficients from 1 to 1e+12 in constraint 0"):
+        fit(ProgramInput(features, np.array([[1e12, 1.0]]), ub=2), [0, 1])
+    with raises("Y[0]", expected="the bounds 0 and 1"):
+        fit(ProgramInput(features), [7, 1])
     with raises("X[0].features", got="none"):
         fit(ProgramInput(np.ones((0, 1))), [])
     with raises("X[0].A", got="3 columns"):
@@ -357,6 +361,18 @@ def test_bad_programs_are_named_before_training():
         fit(ProgramInput(features, upper=2), [1, 1], Program(relaxation="lp"))
     with raises("Y[0].weights"):
         fit(ProgramInput(features), ProgramOutput([1, 1], [1, -1]))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1.0, 1e16, 1e300])
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_units_of_constraints_do_not_matter(unit, relaxed):
+    rows = np.array([[1.0, 1.0, 0.0], [2.0, 1.0, 2.0]])
+    x = ProgramInput(np.ones((3, 1)), unit * rows, ub=unit * np.array([1.0, 3.0]))
+    scores = np.array([3.0, 2.5, 1.0])
+    found = HighsProgram(x.constraints, Limits(relaxed=relaxed)).maximize(scores)
+    np.testing.assert_allclose(found.x, [0.0, 1.0, 1.0], atol=1e-9)
+    assert x.constraints.violation(found.x) is None
+    assert x.constraints.violation(np.ones(3)) is not None
 
 
 def test_constraints_that_only_integers_violate():

@@ -22,6 +22,10 @@ TOLERANCE = 1e-6
 """Relative violation of a constraint that counts as rounding."""
 
 
+RANGE = 1e9
+"""Largest ratio of two coefficients of a constraint: solvers take smaller ones as 0."""
+
+
 class Violation(NamedTuple):
     """The constraint that a point violates most: its number, what the row is there, its bounds, and the distance."""
 
@@ -29,6 +33,15 @@ class Violation(NamedTuple):
     activity: float
     bounds: tuple[float, float]
     amount: float
+
+
+def row_sizes(A: "sparse.csc_array") -> tuple[Vector, Vector]:
+    """Return the smallest and the largest absolute coefficient of each row that are not 0; 1 if there is none."""
+    sizes, used = np.abs(A.data), A.data != 0
+    small, large = np.full(A.shape[0], np.inf), np.zeros(A.shape[0])
+    np.minimum.at(small, A.indices[used], sizes[used])
+    np.maximum.at(large, A.indices[used], sizes[used])
+    return np.where(large > 0, small, 1.0), np.where(large > 0, large, 1.0)
 
 
 @dataclass(eq=False)
@@ -42,13 +55,26 @@ class Constraints:
     upper: Vector
     integer: NDArray[np.bool_]
 
+    @cached_property
+    def largest(self) -> Vector:
+        """The largest absolute coefficient of each row, 1 if there is none."""
+        return row_sizes(self.A)[1]
+
+    def scaled(self) -> "Constraints":
+        """Return the same constraints in units that suit a solver: rows in very small or large ones are scaled to 1."""
+        extreme = (self.largest < 1e-3) | (self.largest > 1e6)
+        scale = np.where(extreme, np.ldexp(1.0, -np.frexp(self.largest)[1]), 1.0)
+        A = self.A.copy()
+        A.data = A.data * scale[A.indices]
+        return Constraints(A, self.lb * scale, self.ub * scale, self.lower, self.upper, self.integer)
+
     def violation(self, x: Vector) -> Violation | None:
         """Return the constraint that a point violates most, None if there is none beyond rounding."""
         if not len(self.lb):
             return None
         rows = self.A @ x
         amount = np.maximum(self.lb - rows, rows - self.ub)
-        excess = amount - TOLERANCE * (1.0 + abs(self.A) @ np.abs(x))
+        excess = amount - TOLERANCE * (self.largest + abs(self.A) @ np.abs(x))
         worst = int(excess.argmax())
         bounds = float(self.lb[worst]), float(self.ub[worst])
         return Violation(worst, float(rows[worst]), bounds, float(amount[worst])) if excess[worst] > 0 else None
@@ -149,13 +175,20 @@ class ProgramInput:
                 shown = self.variable(wrong) if kind == "variable" else self.constraint(wrong)
                 got = Description(f"bounds from {low[wrong]:g} to {high[wrong]:g} of {shown}")
                 raise InputError("lower" if kind == "variable" else "lb", got, "at most the upper bound")
-        lower = np.where(integer, np.ceil(lower - 1e-9), lower)
-        upper = np.where(integer, np.floor(upper + 1e-9), upper)
+        matrix = sparse.csc_array(A)
+        small, large = row_sizes(matrix)
+        for wrong in np.flatnonzero(large / RANGE > small)[:1]:
+            got = Description(f"coefficients from {small[wrong]:g} to {large[wrong]:g} in {self.constraint(wrong)}")
+            expected = f"coefficients whose sizes differ by a factor of {RANGE:g} at most"
+            raise InputError("A", got, expected, "Use other units.")
+        # Without −0, which would be shown.
+        lower = np.where(integer, np.ceil(lower - 1e-9), lower) + 0.0
+        upper = np.where(integer, np.floor(upper + 1e-9), upper) + 0.0
         sizes = np.maximum(*(np.where(np.isfinite(bound), np.abs(bound), 0.0) for bound in (lower, upper)))
         for wrong in np.flatnonzero(integer & (sizes > LARGEST))[:1]:
             got = Description(f"{sizes[wrong]:g} for {self.variable(wrong)}")
             raise InputError("upper", got, "at most 2**31 in size for integer variables", "Use other units.")
-        return Constraints(sparse.csc_array(A), lb, ub, lower, upper, np.array(integer))
+        return Constraints(matrix, lb, ub, lower, upper, np.array(integer))
 
     def variable(self, j: int) -> str:
         """Return how messages name a variable."""

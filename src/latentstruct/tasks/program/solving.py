@@ -82,7 +82,8 @@ def _model(constraints: Constraints, integer: bool) -> Any:
     if integer:
         kinds = highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger
         lp.integrality_ = [kinds[whole] for whole in c.integer.tolist()]
-    solver.passModel(lp)
+    if solver.passModel(lp) == highspy.HighsStatus.kError:
+        raise RuntimeError("HiGHS refused a model")
     return solver
 
 
@@ -90,9 +91,9 @@ class HighsProgram:
     """A program solved by HiGHS: first its linear relaxation, from the last basis, then by branch and cut."""
 
     def __init__(self, constraints: Constraints, limits: Limits) -> None:
-        self.constraints, self.limits = constraints, limits
+        self.constraints, self.limits = constraints.scaled(), limits
         self._columns = np.arange(len(constraints.lower), dtype=np.int32)
-        self._solved = constraints if limits.relaxed else tightened(constraints)
+        self._solved = self.constraints if limits.relaxed else tightened(self.constraints)
         self._linear = _model(self._solved, integer=False)
         self._search: Any = None
         self._last: Vector | None = None
@@ -121,8 +122,9 @@ class HighsProgram:
     def maximize(self, scores: Vector) -> Answer:
         """Return the best point found: the maximum, unless limits ended the search."""
         if not len(scores):
-            if (self.constraints.lb > 1e-6).any() or (self.constraints.ub < -1e-6).any():
-                raise Unsolvable(np.flatnonzero((self.constraints.lb > 1e-6) | (self.constraints.ub < -1e-6)).tolist())
+            wrong = np.flatnonzero((self.constraints.lb > 1e-6) | (self.constraints.ub < -1e-6))
+            if len(wrong):
+                raise Unsolvable(wrong.tolist())
             return Answer(np.zeros(0))
         status, unit = self._run(self._linear, scores)
         if status != "kOptimal":

@@ -438,7 +438,7 @@ def _unsolvable(x: ProgramInput, k: int, error: Unsolvable, clamped: bool) -> In
         return InputError(f"X[{k}]", Description("an unbounded program"), "bounded", "Set `lower` and `upper`.")
     rows = [x.constraint(row) for row in error.rows]
     shown = ", ".join(rows[:5]) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
-    conflict = f": {shown} cannot hold together" if rows else ""
+    conflict = f": {shown} cannot hold{' together' if len(rows) > 1 else ''}" if rows else ""
     if clamped:
         got = Description(f"known values that no output has{conflict}")
         return InputError(f"Y[{k}]", got, "part of an output that satisfies all constraints")
