@@ -1,6 +1,7 @@
 """The command with several outputs of an example, outputs of least risk, fixed labels and rules in prediction."""
 
 import json
+import math
 from collections import Counter
 
 import pytest
@@ -177,3 +178,38 @@ def test_forbidden_pairs_hold_in_training_and_prediction(tmp_path):
     assert "line 1" in fail("predict", tmp_path / "free", "-", "--rules", tmp_path / "rules.txt", stdin="a\n\n")
     (tmp_path / "rules.txt").write_text("B-PER B-DOG\n")
     assert "B-DOG" in fail("predict", tmp_path / "free", "-", "--rules", tmp_path / "rules.txt", stdin="a\n\n")
+
+
+# ---- calibration ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments", "graph", "classes", "align"])
+def test_probabilities_are_calibrated_and_compared(kind, trained, tmp_path):
+    name = KINDS.get(kind, "classes.csv")
+    data = trained / name
+    if kind == "classes":
+        data.write_bytes(run("example", kind).stdout_bytes)
+    model = ("--model", "svm", "--max-iter", "10", "--valid", data, "--calibrate")
+    result = json.loads(run("train", kind, data, *model, "--json", "-o", tmp_path / "model").stdout)
+    found = load(tmp_path / "model")
+    assert getattr(found, "model_", found).calibrated_temperature_ == result["calibrated_temperature"] > 0
+    scores = json.loads(run("evaluate", tmp_path / "model", data, "--json").stdout)["calibration"]
+    n = sum(one["n"] for one in scores["bins"])
+    gaps = [one["n"] * abs(one["accuracy"] - one["confidence"]) for one in scores["bins"]]
+    assert scores["error"] == pytest.approx(sum(gaps) / n)
+    assert "calibration error" in run("evaluate", tmp_path / "model", data).stdout
+    run("report", tmp_path / "model", "--data", data, "-o", tmp_path / "report.html")
+    assert "Expected calibration error" in (tmp_path / "report.html").read_text()
+    assert "--valid" in fail("train", kind, data, "--calibrate", "-o", tmp_path / "other")
+
+
+def test_spans_have_their_probabilities(trained):
+    data = trained / "segments.jsonl"
+    lines = run("predict", trained / "segments", data, "--confidence").stdout.splitlines()
+    records = list(map(json.loads, lines))
+    model = load(trained / "segments")
+    for one in records[:3]:
+        spans = [[tuple(span)] for span in one["spans"]]
+        shares = model.log_probability([one["tokens"]] * len(spans), spans)
+        assert one["confidence"] == pytest.approx([math.exp(share) for share in shares], abs=1e-5)
+    assert "left out with" in fail("predict", trained / "segments", data, "--confidence", "--topk", "2")

@@ -53,6 +53,12 @@ class Answers(Decoding):
         """Whether there are several outputs of an example."""
         return self.topk is not None or self.samples is not None
 
+    def refuse_confidence(self, estimator: Any) -> None:
+        """Raise if probabilities of parts cannot be written: with other answers, or of a model without them."""
+        for name in self.given_answers:
+            raise InputError("confidence", True, f"left out with `{name}`")
+        require_probabilities(estimator, "confidence", True)
+
 
 def check_answers(given: Mapping[str, Any], supported: frozenset[str], name: str) -> None:
     """Raise unless a kind of model supports the options of answers that are given, and they can be combined."""
@@ -68,6 +74,21 @@ def has_probabilities(estimator: Any) -> bool:
     """Return whether a model has probabilities, or only scores."""
     temperature = estimator._temperature()
     return estimator.calibrated_temperature_ is not None or bool(temperature.output > 0 or temperature.latent > 0)
+
+
+def judged(estimator: Any, X: Any, Y: Any, is_right: Callable[[Any, Any], list[bool | None]]) -> tuple[Any, Any]:
+    """Return whether each part of the predictions is right, and its probability; unknown parts are left out."""
+    predicted = estimator.predict(X)
+    if estimator.task_.tags.classifier:
+        places = {label: k for k, label in enumerate(estimator.task_.classes_.tolist())}
+        chosen = [places[label] for label in predicted.tolist()]
+        return [a == b for a, b in zip(Y, predicted.tolist(), strict=True)], estimator.marginals(X)[
+            range(len(Y)), chosen
+        ]
+    right = [flag for pair in zip(Y, predicted, strict=True) for flag in is_right(*pair)]
+    shares = [share for one in estimator.confidence(X) for share in one.tolist()]
+    known = [(flag, share) for flag, share in zip(right, shares, strict=True) if flag is not None and share == share]
+    return [flag for flag, _ in known], [share for _, share in known]
 
 
 class Answer(NamedTuple):

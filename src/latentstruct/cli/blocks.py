@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.cli.description import largest
+from latentstruct.metrics.calibration import Reliability
+from latentstruct.progress.display import show_percent
+from latentstruct.viz.plots.calibration import plot_reliability
 from latentstruct.viz.plots.features import can_write, plot_weights, shorten
 from latentstruct.viz.report.blocks import Block, Drawing, TableBlock, Text
 
@@ -106,6 +109,16 @@ def strongest_bars(names: Sequence[str], coef: NDArray[np.float64], meaning: str
         return TableBlock("Strongest weights", ("feature", "weight"), rows, caption)
     alt = f"Bars of the {len(shown)} strongest weights; the strongest is that of {called[0]}, {values[0]:+.3g}."
     return Drawing(lambda ax: plot_weights(called, values, ax), alt, caption, height=0.9 + 0.24 * len(shown))
+
+
+def reliability_drawing(curve: Reliability) -> Drawing:
+    """Return the reliability curve of the predictions."""
+    caption = (
+        "Share of right predictions against their probability; dots on the diagonal are calibrated. Expected "
+        f"calibration error: {show_percent(curve.error)}."
+    )
+    alt = "Reliability curve of the probabilities of predictions"
+    return Drawing(lambda ax: plot_reliability(curve, ax), alt, caption, width=4.2)
 
 
 def sentence_name(number: int, words: Sequence[str]) -> str:

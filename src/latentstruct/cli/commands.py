@@ -118,7 +118,7 @@ class PredictOptions(Answers):
     model: Path = model_argument()
     data: str = argument("File as for training; - is standard input.", sets="records")
     output: str = output_file_option()
-    confidence: bool = option(False, "Chains: add a column with the probability of each label.")
+    confidence: bool = option(False, "Chains, spans: add the probability of each label or span.")
     text: bool = option(
         False, "Chains, spans: DATA is plain text, a sentence on each line, which is divided into tokens."
     )
@@ -172,6 +172,8 @@ def evaluate(options: EvaluateOptions) -> None:
         print_json(result)
     else:
         kind.show_scores(result)
+        if "calibration" in result:
+            print_facts([("calibration error", show_percent(result["calibration"]["error"]))])
 
 
 @dataclass(frozen=True, kw_only=True)

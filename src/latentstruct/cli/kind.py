@@ -15,7 +15,8 @@ from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from latentstruct.cli.answers import F1, Answers, Decoding, check_answers, chosen
+from latentstruct import metrics
+from latentstruct.cli.answers import F1, Answers, Decoding, check_answers, chosen, has_probabilities, judged
 from latentstruct.cli.common import STANDARD_STREAM, check_folder, check_output, is_prepared, located
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -198,6 +199,13 @@ def value_at(scores: Mapping[str, Any], path: str) -> Any:
     return value
 
 
+def in_bins(found: "metrics.Reliability") -> dict[str, Any]:
+    """Return a reliability curve as JSON values."""
+    columns = (found.confidence.tolist(), found.accuracy.tolist(), found.n.tolist())
+    names = ("confidence", "accuracy", "n")
+    return {"error": found.error, "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]}
+
+
 class KindSpec(ABC):
     """One kind of model: declarations, and the steps that differ from kind to kind.
 
@@ -227,6 +235,8 @@ class KindSpec(ABC):
         Options of predict that `predict` takes.
     answers : frozenset of str
         Fields of `Answers` that `predict` follows, with the values of `decode` other than "best".
+    calibrates : bool
+        Whether `labeled_examples` is defined, so that probabilities are compared with the truth.
     item : str
         What the files call an example, such as "graph", if examples have their order; errors then name its number.
     score_facts : tuple of (str, str)
@@ -281,6 +291,7 @@ class KindSpec(ABC):
     folder_mark: ClassVar[str] = ""
     predict_flags: ClassVar[frozenset[str]] = frozenset()
     answers: ClassVar[frozenset[str]] = frozenset()
+    calibrates: ClassVar[bool] = False
     item: ClassVar[str] = ""
     score_facts: ClassVar[DeclaredFacts] = ()
     described: ClassVar[tuple[str, ...]] = ()
@@ -402,7 +413,24 @@ class KindSpec(ABC):
         """Return the quality of predictions for labeled data."""
         if held_out.data is not None and self.prepare_options is not None and is_prepared(held_out.data):
             return self.score_prepared(model, held_out)
-        return self.score(model, self.read(model, held_out))
+        data = self.read(model, held_out)
+        found = self.reliability(model, data)
+        return {**self.score(model, data), **({} if found is None else {"calibration": in_bins(found)})}
+
+    def labeled_examples(self, model: Trained, data: Any) -> tuple[Any, Any]:
+        """Return inputs and true outputs (−1 for what is unknown) of what `read` returned, for kinds that calibrate."""
+        raise NotImplementedError
+
+    def is_right(self, truth: Any, guess: Any) -> list[bool | None]:
+        """Return whether each part of a prediction is right, None if that is unknown; by default labels of items."""
+        return [None if a == -1 or isinstance(a, set | dict) else a == b for a, b in zip(truth, guess, strict=True)]
+
+    def reliability(self, model: Trained, data: Any) -> "metrics.Reliability | None":
+        """Compare the probabilities of predictions with the truth, None if there are none."""
+        if not self.calibrates or not has_probabilities(model.estimator):
+            return None
+        found = judged(model.estimator, *self.labeled_examples(model, data), self.is_right)
+        return metrics.reliability(*found) if len(found[0]) else None
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         """Return the quality of predictions for prepared data, if data can be prepared."""
@@ -540,6 +568,12 @@ class KindSpec(ABC):
         scores = self.compare(model, data, found)
         shown: Examples = self._module("report").examples(model, data, found)
         facts = [*self.summarize(scores), *format_facts(self.report_facts, scores)]
+        curve = self.reliability(model, data)
+        if curve is not None:
+            from latentstruct.cli.blocks import reliability_drawing
+
+            facts.append(("calibration error", show_percent(curve.error)))
+            shown = replace(shown, overview=[*shown.overview, reliability_drawing(curve)])
         return replace(shown, source=source, scores=facts)
 
     def example(self, seed: int = 0, missing: float = 0.0) -> bytes:

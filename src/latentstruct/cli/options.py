@@ -112,6 +112,9 @@ class TrainOptions(RunOptions):
         shown="no limit",
     )
     valid: str | None = option(None, "Held-out data to evaluate on afterwards.", metavar="FILE")
+    calibrate: bool = option(
+        False, "Fit the temperature of probabilities to the data of --valid; predictions stay as they are."
+    )
     report: Path | None = option(
         None,
         "HTML report to write: training, weights, and predictions for the data of --valid or the training data.",
@@ -172,6 +175,8 @@ class TrainOptions(RunOptions):
         check_one_stream(**{name: getattr(self, name) for name in self.files})
         if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
+        if self.valid_source is None:
+            self.refuse("calibrate", "without `valid`")
         if self.folds is None:
             self.refuse("fold_predictions", "without `folds`")
             if not self.chooses:

@@ -20,6 +20,8 @@ from latentstruct.progress.display import Progress, caught_warnings, fit_facts, 
 def train(kind: KindSpec, options: TrainOptions) -> None:
     """Train a model."""
     options.check()
+    if not kind.calibrates:
+        options.refuse("calibrate", f"for {kind.name}")
     progress = Progress(options.quiet)
     refuse_prepared(**options.held_out().files)
     if kind.prepare_options is not None and options.data is not None and is_prepared(options.data):
@@ -69,6 +71,7 @@ class Training:
             interrupted = estimator.stop_reason_ == "interrupted"
             if interrupted:
                 say(f"interrupted: saving the best weights so far to {options.output}")
+            calibrated = self._calibrate()
             details = self._save(seconds)
         result = {
             "model": str(options.output),
@@ -79,6 +82,7 @@ class Training:
             **loaded.sizes,
             "n_weights": len(estimator.coef_),
             **details,
+            **calibrated,
             **validated,
         }
         if estimator.validation_scores_:
@@ -118,6 +122,15 @@ class Training:
             result[f"chosen_{one.parameter}"] = {**known, **compared, "description": one.describe()}
         self.out_of_fold = self.kind.fold_facts(result.get("out_of_fold", {}))
         return result
+
+    def _calibrate(self) -> dict[str, Any]:
+        """Fit the temperature of probabilities, if that is wanted; return what to report."""
+        if not self.options.calibrate:
+            return {}
+        estimator = self.loaded.estimator
+        with self.kind.naming(self.options.valid_source or ""):
+            estimator.calibrate(*self.kind.labeled_examples(self.model, self.held_out))
+        return {"calibrated_temperature": estimator.calibrated_temperature_}
 
     def _save(self, seconds: float) -> dict[str, Any]:
         """Save the model and what belongs to it; return what to report."""
@@ -221,6 +234,8 @@ def show_training(kind: KindSpec, result: dict[str, Any]) -> None:
     if "validation_scores" in result:
         scores = [score for _, score in result["validation_scores"]]
         facts.append(("best validation score", f"{max(scores):.4f} of {len(scores)} evaluations"))
+    if "calibrated_temperature" in result:
+        facts.append(("calibration", f"temperature {result['calibrated_temperature']:.4g}"))
     if "valid" in result:
         facts += [(f"valid {name}", text) for name, text in kind.summarize(result["valid"])]
     if "report" in result:

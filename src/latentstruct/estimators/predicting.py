@@ -360,7 +360,7 @@ class Predicting(StoredExamples):
     @_has("confidence")
     @by_parts
     def confidence(self, X: Any) -> list[Vector]:
-        """Return the probability of the predicted label of each node or token, by the same P(y, h | x)."""
+        """Return the probability of each predicted label, segment or match, by the same P(y, h | x) as `marginals`."""
         check_weights(self)
         predictions, temperature = self._decoded(X), self._soft_temperature()
         return self.task_.confidence(self._prepared(X), self.coef_, temperature, predictions)

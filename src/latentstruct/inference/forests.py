@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.derivations import best_derivations, sample_derivations
+from latentstruct._native.derivations import best_derivations, pool_derivations, sample_derivations
 from latentstruct._native.forests import best_by_loss, trace_losses
 from latentstruct.core.levels import LossLevels, loss_steps
 from latentstruct.core.types import Indices, Vector, joined_offsets, members, offsets_from_lengths, positions, sums_by
@@ -48,6 +48,12 @@ class Forests(NamedTuple):
         values, used = np.empty((k, len(self.items_at) - 1)), np.empty((k, len(self.losses)), dtype=np.uint8)
         best_derivations(self, scores, values, used)
         return values, used
+
+    def pool(self, scores: Vector, temperature: float) -> tuple[Vector, Vector]:
+        """Return the pooled scores (n,) of all outputs, and the expected counts of edges (E,)."""
+        values, counts = np.empty(len(self.items_at) - 1), np.empty(len(self.losses))
+        pool_derivations(self, scores, temperature, values, counts)
+        return values, counts
 
     def sample(self, scores: Vector, temperature: float, n: int, seed: int) -> NDArray[np.uint8]:
         """Return the edges (n, E) of outputs drawn independently with probabilities ∝ exp(score / temperature)."""

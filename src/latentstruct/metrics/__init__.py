@@ -7,6 +7,7 @@ from latentstruct.core.lazy import lazy_names
 if TYPE_CHECKING:
     from latentstruct.metrics.alignments import alignment_scores, modeler_scores, q_scores
     from latentstruct.metrics.boxes import box_scores
+    from latentstruct.metrics.calibration import Reliability, reliability
     from latentstruct.metrics.chunks import (
         ChunkScore,
         ChunkScores,

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.derivations import covariances, pool_derivations
+from latentstruct._native.derivations import covariances
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector, sums_by
 from latentstruct.exceptions import InputError
@@ -66,9 +66,7 @@ class ForestStructure:
 
     def pool(self, scores: Vector, temperature: Temperature, margin: float, known: bool) -> PartSums:
         """See `PartStructure`."""
-        values, counts = np.empty(self.n_examples), np.empty(self.n_edges)
-        epsilon = self._single(temperature)
-        pool_derivations(self.forests, self._scores(scores, margin, known), epsilon, values, counts)
+        values, counts = self.forests.pool(self._scores(scores, margin, known), self._single(temperature))
         return PartSums(values, self.part_sums(counts))
 
     def curve(

@@ -1,6 +1,6 @@
 """All segmentations of sequences as derivations, for the best one of each loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
@@ -107,6 +107,16 @@ class SegmentForests:
     def joined(self) -> Forests:
         """All forests together."""
         return Forests.joined([edges.forest for edges in self.edges])
+
+    def shares(self, counts: Vector, segments: Sequence[Sequence[tuple[int, int, int]]]) -> list[Vector]:
+        """Return the counts of the edges of given segments of each sequence, with numbers of labels."""
+        sizes = offsets_from_lengths(len(edges.forest.losses) for edges in self.edges)
+        found = []
+        for edges, own, chosen in zip(self.edges, split(counts, sizes), segments, strict=True):
+            places, *names = edges.segments
+            by_name = dict(zip(zip(*(part.tolist() for part in names), strict=True), own[places].tolist(), strict=True))
+            found.append(np.array([by_name[one] for one in chosen], dtype=np.float64))
+        return found
 
     def tokens(self, used: NDArray[Any]) -> tuple[Indices, Indices]:
         """Return the label of each token and whether a segment begins there, by the edges that are used."""

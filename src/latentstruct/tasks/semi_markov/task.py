@@ -358,7 +358,7 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
     def derivations(self, batch: SegmentBatch, w: Vector) -> list[Derivable]:
         """Return all segmentations as derivations."""
         query = Query(w, "free")
-        forests = SegmentForests.of(batch.offsets, len(self.labels_), self.longest_)
+        forests = self._forests(batch)
         scores = forests.scores_of(self._parts(batch, query).scores(query))
         return [Derivable(forests.joined, scores, lambda used: self._divided(batch, *forests.tokens(used)))]
 
@@ -366,6 +366,19 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
         """Return the label probabilities of each token, a list of arrays (T, S)."""
         query = Query(w, "free", Temperature(temperature.output, temperature.output))
         return split(pool_scores(*self._linear(batch, query)).counts.token, batch.offsets)
+
+    def confidence(
+        self, batch: SegmentBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
+    ) -> list[Vector]:
+        """Return the probability of each predicted segment, a list of arrays."""
+        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
+        check_examples(outputs, batch.offsets[1:])
+        forests, (some,) = self._forests(batch), self.derivations(batch, w)
+        segments = self._encode(outputs, batch.offsets, "predictions")
+        return forests.shares(some.forests.pool(some.scores, temperature.output)[1], segments)
+
+    def _forests(self, batch: SegmentBatch) -> SegmentForests:
+        return SegmentForests.of(batch.offsets, len(self.labels_), self.longest_)
 
     def complete(self, batch: SegmentBatch, w: Vector) -> list[Segmentation]:
         """Return the best segmentation of each sequence among those that agree with what is known."""

@@ -9,6 +9,7 @@ from latentstruct.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from latentstruct.viz.plots.axes import can_plot, require_plots
+    from latentstruct.viz.plots.calibration import plot_reliability
     from latentstruct.viz.plots.features import plot_scores, plot_weights
     from latentstruct.viz.plots.forests import plot_forest
     from latentstruct.viz.plots.graphs import lay_out_graph, plot_graph

@@ -89,6 +89,7 @@ class AlignKind(KindSpec):
     files = (MATRIX_FILE, PICTURE_FILE)
     tables = (("substitutions", "strongest substitutions", ("letter", "by", "score")),)
     answers = frozenset({"topk", "samples", "decode", RISK, "pins"})
+    calibrates = True
     described = (
         *(f"estimator.task_.{name}" for name in ("features", "mode", "tolerance")),
         "record.tracks",
@@ -125,6 +126,13 @@ class AlignKind(KindSpec):
 
     def find(self, model: Trained, data: Pairs) -> list[Any]:
         return list(self.outputs(model, data[1]))
+
+    def labeled_examples(self, model: Trained, data: Pairs) -> tuple[Any, Any]:
+        return data[1], data[0].matches
+
+    def is_right(self, truth: Any, guess: Any) -> list[bool | None]:
+        known = set(map(tuple, truth.tolist()))
+        return [tuple(match) in known for match in guess.tolist()]
 
     def compare(self, model: Trained, data: Pairs, found: list[Any]) -> dict[str, Any]:
         tolerance = int(model.estimator.task_.tolerance)

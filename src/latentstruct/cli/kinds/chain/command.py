@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from latentstruct import io, metrics, tasks
-from latentstruct.cli.answers import F1, RISK, Answer, require_probabilities, several
+from latentstruct.cli.answers import F1, RISK, Answer, several
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_transitions, strongest_weights
@@ -174,6 +174,7 @@ class ChainKind(KindSpec):
     judged_on = frozenset({"data", "allow_unknown"})
     predict_flags = frozenset({"confidence", "text", "rules"})
     answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
+    calibrates = True
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (TRANSITIONS, LABEL_WEIGHTS, ("confusions", "most frequent errors of annotators", ANNOTATOR_ERRORS))
@@ -358,6 +359,13 @@ class ChainKind(KindSpec):
     def find(self, model: Trained, data: LabeledChains) -> list[list[str]]:
         return [labels.tolist() for labels in self.outputs(model, data.X)]
 
+    def labeled_examples(self, model: Trained, data: LabeledChains) -> tuple[Any, Any]:
+        def known(label: Any) -> Any:
+            whole = model.estimator.task_.labels_.index
+            return label if all(one in whole for one in possible_labels(label)) else UNKNOWN
+
+        return data.X, [list(map(known, labels)) for labels in data.Y]
+
     def f1_loss(self, model: Trained) -> Any:
         if not are_chunk_tags(model.estimator.task_.labels_.labels):
             raise InputError("decode", F1, "best or risk for labels that are no chunk tags such as B-PER and O")
@@ -383,10 +391,8 @@ class ChainKind(KindSpec):
     ) -> None:
         estimator, record = model.estimator, model.record
         answers = model.answers
-        if confidence and answers.given_answers:
-            raise InputError("confidence", True, f"left out with `{next(iter(answers.given_answers))}`")
         if confidence:
-            require_probabilities(estimator, "confidence", True)
+            answers.refuse_confidence(estimator)
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
         for name in ("topk", "samples"):

@@ -127,6 +127,7 @@ class ClassesKind(KindSpec):
     options = ClassesOptions
     record = ClassesRecord
     tasks = ("Multiclass",)
+    calibrates = True
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (("samples", "{n_examples}, {accuracy:%} correct"),)
     headline = (("accuracy", "accuracy"),)
@@ -184,6 +185,10 @@ class ClassesKind(KindSpec):
     def find(self, model: Trained, data: Samples) -> list[Any]:
         found: list[Any] = model.estimator.predict(data[0]).tolist()
         return found
+
+    def labeled_examples(self, model: Trained, data: Samples) -> tuple[Any, Any]:
+        known = [k for k, label in enumerate(data[1]) if label in model.labels]
+        return data[0][known], [data[1][k] for k in known]
 
     def compare(self, model: Trained, data: Samples, found: list[Any]) -> dict[str, Any]:
         truth = data[1]

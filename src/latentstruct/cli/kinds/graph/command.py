@@ -153,6 +153,7 @@ class GraphKind(KindSpec):
     tasks = ("Graph",)
     judged_on = frozenset({"data", "allow_unknown"})
     answers = frozenset({"topk", "samples", "decode", RISK, "pins"})
+    calibrates = True
     item = "graph"
     score_facts = (
         ("graphs", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -222,6 +223,10 @@ class GraphKind(KindSpec):
 
     def find(self, model: Trained, data: "list[io.GraphRecord]") -> list[list[Any]]:
         return [labels.tolist() for labels in self.outputs(model, model.features.transform(data))]
+
+    def labeled_examples(self, model: Trained, data: "list[io.GraphRecord]") -> tuple[Any, Any]:
+        labels = [[one if one in model.labels else UNKNOWN for one in item] for item in io.graph_labels(data)]
+        return model.features.transform(data), labels
 
     def compare(self, model: Trained, data: "list[io.GraphRecord]", found: list[list[Any]]) -> dict[str, Any]:
         return compare_graphs(data, found)

@@ -96,8 +96,9 @@ class SegmentsKind(KindSpec):
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
     per_example = ("tokens", "spans", "texts")
-    predict_flags = frozenset({"text"})
+    predict_flags = frozenset({"confidence", "text"})
     answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
+    calibrates = True
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
         ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -162,12 +163,22 @@ class SegmentsKind(KindSpec):
     def find(self, model: Trained, data: Sentences) -> list[list[Span]]:
         return list(map(labeled, self.outputs(model, model.features.transform(data.inputs()))))
 
+    def labeled_examples(self, model: Trained, data: Sentences) -> tuple[Any, Any]:
+        known = model.labels
+        Y = [[(a, b, label if label in known else -1) for a, b, label in one] for one in data.segments()]
+        return model.features.transform(data.inputs()), Y
+
+    def is_right(self, truth: Any, guess: Any) -> list[bool | None]:
+        return [None if one[2] == OUTSIDE else one in truth for one in guess]
+
     def f1_loss(self, model: Trained) -> Callable[..., Any]:
         from latentstruct.metrics.chunks import spans_f1_loss
 
         return lambda true, found: spans_f1_loss(*([set(labeled(y)) for y in side] for side in (true, found)))
 
-    def predict(self, model: Trained, data: str, output: str, text: bool = False) -> None:
+    def predict(self, model: Trained, data: str, output: str, text: bool = False, confidence: bool = False) -> None:
+        if confidence:
+            model.answers.refuse_confidence(model.estimator)
         sentences = read_sentences(data, labeled=False, plain=text)
         texts, X = sentences.texts, model.features.transform(sentences.inputs())
         if model.answers.several:
@@ -179,6 +190,10 @@ class SegmentsKind(KindSpec):
             outputs = model.estimator.complete(X, spans)
         else:
             outputs = self.outputs(model, X)
+        if confidence:
+            given = zip(outputs, model.estimator.confidence(X), strict=True)
+            notes = [{"confidence": shares_of_spans(*both)} for both in given]
+            texts = [replace(one, others={**one.others, **note}) for one, note in zip(texts, notes, strict=True)]
         io.write_spans(output, texts, list(map(labeled, outputs)))
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:
@@ -199,6 +214,11 @@ class SegmentsKind(KindSpec):
 def labeled(segments: Iterable[Span]) -> list[Span]:
     """Return the segments that are spans."""
     return [one for one in segments if one[2] != OUTSIDE]
+
+
+def shares_of_spans(segments: Iterable[Span], shares: Any) -> list[float]:
+    """Return the probabilities of the segments that are spans."""
+    return [round(share, 6) for one, share in zip(segments, shares.tolist(), strict=True) if one[2] != OUTSIDE]
 
 
 def length_weights(estimator: Any) -> Any:
