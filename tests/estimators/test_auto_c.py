@@ -14,6 +14,7 @@ from latentstruct import (
     Chain,
     ConvergenceWarning,
     FoldScores,
+    Graph,
     GroupNorm,
     HiddenCRF,
     IterativeLSVM,
@@ -31,6 +32,7 @@ from latentstruct import (
     compare_settings,
     load,
 )
+from latentstruct.core.unknown import UNKNOWN
 
 # Of such small data any value may be the best.
 pytestmark = pytest.mark.filterwarnings("ignore:the (smallest|largest) value C")
@@ -213,6 +215,68 @@ def test_paths_end_after_values_that_are_clearly_worse():
     with pytest.warns(UserWarning, match="smallest value"):
         model = StructuralSVM(Multiclass(), C=auto, n_jobs=1).fit(X, y)
     assert len(model.cv_results_.values) == 4
+
+
+def noisy_chains(seed, unknown=0.0, n=40):
+    """Chains of which many features are noise, so that large C fit it; some labels are wrong, some unknown."""
+    rng = np.random.default_rng(seed)
+    centers = 0.5 * rng.normal(size=(3, 20))
+    Y = [rng.integers(0, 3, rng.integers(2, 5)).repeat(2) for _ in range(n)]
+    X = [centers[y] + rng.normal(size=(len(y), 20)) for y in Y]
+    Y = [np.where(rng.random(len(y)) < 0.1, rng.integers(0, 3, len(y)), y) for y in Y]
+    return X, [np.where(rng.random(len(y)) < unknown, UNKNOWN, y) for y in Y]
+
+
+def noisy_graphs(seed, n=30):
+    """Pairs of triangles with nearly equal labels and noisy features."""
+    rng = np.random.default_rng(seed)
+    edges = [(i, j) for i in range(6) for j in range(i) if i // 3 == j // 3]
+    Y = [np.repeat(rng.integers(0, 2, 2), 3) for _ in range(n)]
+    X = [(0.3 * (2 * y - 1)[:, None] + rng.normal(size=(6, 15)), edges) for y in Y]
+    return X, [np.where(rng.random(6) < 0.1, 1 - y, y) for y in Y]
+
+
+OTHER_KINDS = [
+    (StructuralSVM(Chain()), noisy_chains(0)),
+    (StructuralSVM(Graph()), noisy_graphs(0)),
+    (MarginalSSVM(Chain()), noisy_chains(0, unknown=0.5)),
+    (LatentSSVM(Chain()), noisy_chains(0, unknown=0.5)),
+]
+
+
+@pytest.mark.parametrize(("estimator", "data"), OTHER_KINDS)
+def test_the_early_end_hardly_changes_the_choice(estimator, data, monkeypatch):
+    auto = AutoC(n_folds=4, n_values=11)
+    early = clone(estimator).set_params(C=auto).fit(*data).cv_results_
+    monkeypatch.setattr("latentstruct.estimators.folds.WORSE_VALUES", auto.n_values)
+    whole = clone(estimator).set_params(C=auto).fit(*data).cv_results_
+    assert len(whole.values) == auto.n_values
+    # The values up to the end are the same models.
+    np.testing.assert_allclose(early.scores, whole.scores[: len(early.values)])
+    # What is not tried is no better than one standard error.
+    assert early.means[early.best] >= whole.means[whole.best] - whole.standard_errors[whole.best]
+
+
+@pytest.mark.parametrize(("estimator", "data"), OTHER_KINDS)
+def test_folds_of_other_kinds_continue_after_an_interrupt(estimator, data, tmp_path):
+    seen = []
+
+    def scoring(model, X, y):
+        seen.append(model.C_)
+        if len(seen) == 8:
+            raise KeyboardInterrupt
+        return model.score(X, y)
+
+    model = clone(estimator).set_params(C=AutoC(scoring=scoring, **FEW), n_jobs=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data, checkpoint=tmp_path / "state")
+    n_before = len(seen)
+    model.fit(*data, checkpoint=tmp_path / "state")
+    values = model.cv_results_.values
+    # Two values of three folds were finished.
+    assert sorted(set(seen[n_before:])) == sorted(values[2:])
+    direct = clone(estimator).set_params(C=model.C_).fit(*data)
+    assert model.objective_ == pytest.approx(direct.objective_, rel=1e-9)
 
 
 def test_the_rule_of_one_standard_error():
