@@ -191,8 +191,15 @@ EXPERIMENTS = {
     ),
     "half-labeled": Experiment(
         "latentstruct_papers.half_labeled",
-        "Chunking with 10 to 90 % of the tags removed",
+        "Chunking with tags unknown, in sets of two, or for chunks only",
         ("conll2000",),
+        in_trials=True,
+    ),
+    "crowd-ner": Experiment(
+        "latentstruct_papers.crowd_ner",
+        "Named entities from the labels of 47 workers",
+        ("crowd_ner",),
+        in_trials=True,
     ),
 }
 
