@@ -447,8 +447,8 @@ def _differences(sizes: Sizes) -> list[str]:
         "is an example. Features reach beyond pieces, since the words are all known.",
         f"Chunks only: in a share of the sentences the tag {OUTSIDE} is unknown. The entity ratio is that of the other "
         "sentences.",
-        f"Methods with latent tags are trained to a relative tolerance of {LATENT_TOL:g}, hidden CRFs of {HIDDEN_TOL:g}, "
-        "the others to that of their solvers, 0.001.",
+        f"Hidden CRFs are trained to a relative tolerance of {HIDDEN_TOL:g}, other methods with latent tags of "
+        f"{LATENT_TOL:g}, those without to that of their solvers, 0.001.",
         "Tolerances, limits of iterations and the grid of C were set after test figures of smaller runs had been seen "
         "to save time and to converge.",
         "One draw of removed tags: standard errors are over test sentences, not over draws or training sentences.",
