@@ -253,7 +253,7 @@ LATENTSTRUCT_CLONES void best_planes(Index first, Index last, Square products, S
     const std::size_t length = offsets(k + 1) - offsets(k);
     if (dense) pad_rows(products.data() + offsets(k) * n, length, n, 0.0, labeler.scores[0]);
     else
-      for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, inputs.pointers + token + t, weights.data(), n, labeler.scores[t]);
+      for (std::size_t t = 0; t < length; ++t) row_times_weights(inputs, token + t, weights.data(), n, labeler.scores[t]);
     const Index *known = truth.data() + (added.rows ? token : 0);
     add_to_sequence(labeler.scores[0], length, labeler.width, added, known);
     found(0, k) = labeler.label(length, labels.data());

@@ -19,7 +19,7 @@ LATENTSTRUCT_CLONES void rows_times_weights(SparseRows rows, Indices selected, I
   require_length(selected.shape(0), out);
   require(weights.shape(1) == out.shape(1), "weights and out must have as many columns");
   const std::size_t n = weights.shape(1);
-  for (std::size_t k = 0; k < selected.shape(0); ++k) row_times_weights(rows, rows.pointers + selected(k), weights.data(), n, out.data() + k * n);
+  for (std::size_t k = 0; k < selected.shape(0); ++k) row_times_weights(rows, selected(k), weights.data(), n, out.data() + k * n);
 }
 
 // out += Σ_k x_{selected[k]}ᵀ coefficients[k]; coefficients is (k, S), out is (d, S).
@@ -38,34 +38,30 @@ LATENTSTRUCT_CLONES void add_rows_transposed(SparseRows rows, Indices selected, 
   }
 }
 
-// Which labels features have weights for, see the Python class SeenPairs: all S for the first `full` features, labels[at[j]]
-// … labels[at[j + 1] - 1] for feature full + j. Features ascend in each row.
+// Which labels features have weights for, see the Python class SeenPairs: feature f has the weights at[f] … at[f + 1] - 1,
+// which are those of labels[k]. Features with all S labels have them in their order.
 struct Pairs {
-  Index full;
   const Index *at;
   const std::int32_t *labels;
-  Index others, size;
+  Index size;
+  std::size_t features;
 
   static Pairs read(const Fields &fields) {
-    const auto at = fields.array<Indices>(1);
-    const auto labels = fields.array<In<std::int32_t, 1>>(2);
+    const auto at = fields.array<Indices>(0);
+    const auto labels = fields.array<In<std::int32_t, 1>>(1);
     require(at.shape(0) > 0, "pairs must have offsets");
-    return {fields.number<Index>("full"), at.data(), labels.data(), static_cast<Index>(at.shape(0)) - 1,
-            static_cast<Index>(labels.shape(0))};
+    return {at.data(), labels.data(), static_cast<Index>(labels.shape(0)), at.shape(0) - 1};
   }
   // Require that pairs are of labels below n, and that there is a weight for each.
   void check(std::size_t n, std::size_t weights) const {
-    bool valid = full >= 0 && at[0] == 0 && at[others] == size;
-    for (Index f = 0; f < others; ++f) valid &= at[f] <= at[f + 1];
+    bool valid = at[0] == 0 && at[features] == size;
+    for (std::size_t f = 0; f < features; ++f) valid &= at[f] <= at[f + 1];
     for (Index k = 0; k < size; ++k) valid &= labels[k] >= 0 && labels[k] < static_cast<std::int32_t>(n);
     require(valid, "pairs must have labels below S");
-    require(weights == full * n + size, "there must be one weight per pair");
+    require(weights == static_cast<std::size_t>(size), "there must be one weight per pair");
   }
-  // The first entry of a row from which on features do not have all labels.
-  LATENTSTRUCT_INLINE Index split(const SparseRows &rows, Index row) const {
-    Index entry = rows.pointers[row];
-    while (entry < rows.pointers[row + 1] && rows.features[entry] < full) ++entry;
-    return entry;
+  LATENTSTRUCT_INLINE bool full(Index feature, std::size_t n) const {
+    return static_cast<std::size_t>(at[feature + 1] - at[feature]) == n;
   }
 };
 
@@ -76,16 +72,27 @@ LATENTSTRUCT_CLONES void rows_times_pairs(SparseRows rows, Indices selected, Pai
   pairs.check(n, weights.shape(0));
   require_rows(selected, rows.n);
   require_length(selected.shape(0), out);
-  const double *others = weights.data() + pairs.full * n;
+  // The entries of a row whose features have all labels, whose sums stay in registers, and the other ones.
+  std::size_t longest = 0;
+  for (std::size_t r = 0; r < rows.n; ++r) longest = std::max<std::size_t>(longest, rows.pointers[r + 1] - rows.pointers[r]);
+  std::vector<Entry> full(longest);
+  std::vector<Index> others(longest);
   for (std::size_t k = 0; k < selected.shape(0); ++k) {
     double *__restrict sums = out.data() + k * n;
-    const Index row = selected(k), middle = pairs.split(rows, row);
-    const Index bounds[2] = {rows.pointers[row], middle};
-    row_times_weights(rows, bounds, weights.data(), n, sums);
-    for (Index entry = middle; entry < rows.pointers[row + 1]; ++entry) {
-      const Index feature = rows.features[entry] - pairs.full, last = pairs.at[feature + 1];
-      const double value = rows.value(entry);
-      for (Index j = pairs.at[feature]; j < last; ++j) sums[pairs.labels[j]] += value * others[j];
+    Index n_full = 0, n_others = 0;
+    for (Index entry = rows.pointers[selected(k)]; entry < rows.pointers[selected(k) + 1]; ++entry) {
+      const Index feature = rows.features[entry];
+      const bool whole = pairs.full(feature, n);
+      full[n_full] = {weights.data() + pairs.at[feature], rows.value(entry)};
+      others[n_others] = entry;
+      n_full += whole;
+      n_others += !whole;
+    }
+    sum_entries(0, n_full, n, sums, [&](Index at) { return full[at]; });
+    for (Index at = 0; at < n_others; ++at) {
+      const Index feature = rows.features[others[at]], last = pairs.at[feature + 1];
+      const double value = rows.value(others[at]);
+      for (Index j = pairs.at[feature]; j < last; ++j) sums[pairs.labels[j]] += value * weights(j);
     }
   }
 }
@@ -97,20 +104,18 @@ LATENTSTRUCT_CLONES void add_pairs_transposed(SparseRows rows, Indices selected,
   pairs.check(n, out.shape(0));
   require_rows(selected, rows.n);
   require_length(selected.shape(0), coefficients);
-  double *__restrict others = out.data() + pairs.full * n;
   for (std::size_t k = 0; k < selected.shape(0); ++k) {
     const double *__restrict own = coefficients.data() + k * n;
-    const Index row = selected(k), middle = pairs.split(rows, row);
-    for (Index entry = rows.pointers[row]; entry < middle; ++entry) {
+    for (Index entry = rows.pointers[selected(k)]; entry < rows.pointers[selected(k) + 1]; ++entry) {
+      const Index first = pairs.at[rows.features[entry]], last = pairs.at[rows.features[entry] + 1];
       const double value = rows.value(entry);
-      double *__restrict sums = out.data() + rows.features[entry] * n;
+      double *__restrict sums = out.data() + first;
+      if (static_cast<std::size_t>(last - first) < n) {
+        for (Index j = first; j < last; ++j) sums[j - first] += value * own[pairs.labels[j]];
+        continue;
+      }
       for (std::size_t y = 0; y < whole; y += WIDTH) lanes(sums + y) = load(sums + y) + value * load(own + y);
       for (std::size_t y = whole; y < n; ++y) sums[y] += value * own[y];
-    }
-    for (Index entry = middle; entry < rows.pointers[row + 1]; ++entry) {
-      const Index feature = rows.features[entry] - pairs.full, last = pairs.at[feature + 1];
-      const double value = rows.value(entry);
-      for (Index j = pairs.at[feature]; j < last; ++j) others[j] += value * own[pairs.labels[j]];
     }
   }
 }

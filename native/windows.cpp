@@ -55,10 +55,12 @@ class Table {
   }
 
 public:
-  explicit Table(std::size_t least) {
+  explicit Table(std::size_t least, std::size_t n_letters = 0) {
     std::size_t size = 64;
     while (size < 2 * least) size *= 2;
     slots.resize(size);
+    entries.reserve(least);
+    letters.reserve(n_letters);
   }
   std::size_t size() const { return entries.size(); }
   Text operator[](std::size_t k) const { return Text(letters).substr(entries[k].start, entries[k].length); }
@@ -178,6 +180,8 @@ public:
 class FeatureNames {
   Table table;
 
+  explicit FeatureNames(Table table) : table(std::move(table)) {}
+
 public:
   explicit FeatureNames(const nb::list &names) : table(nb::len(names)) {
     for (const nb::handle name : names) table.count(text_of(name));
@@ -216,17 +220,28 @@ public:
   }
 
   // The names that were counted often enough, sorted by frequency and then by name.
-  nb::list frequent(Index least) const {
+  FeatureNames frequent(Index least) const {
     std::vector<std::size_t> kept;
+    std::size_t n_letters = 0;
     for (std::size_t k = 0; k < table.size(); ++k)
-      if (table.count_of(k) >= least) kept.push_back(k);
+      if (table.count_of(k) >= least) {
+        kept.push_back(k);
+        n_letters += table[k].size();
+      }
     std::sort(kept.begin(), kept.end(), [this](std::size_t a, std::size_t b) {
       return table.count_of(a) != table.count_of(b) ? table.count_of(a) > table.count_of(b) : table[a] < table[b];
     });
-    nb::list names;
-    for (const std::size_t k : kept) names.append(nb::str(table[k].data(), table[k].size()));
-    return names;
+    Table found(kept.size(), n_letters);
+    for (const std::size_t k : kept) found.count(table[k]);
+    return FeatureNames(std::move(found));
   }
+
+  nb::list names() const {
+    nb::list found;
+    for (std::size_t k = 0; k < table.size(); ++k) found.append(nb::str(table[k].data(), table[k].size()));
+    return found;
+  }
+  std::size_t size() const { return table.size(); }
 };
 
 } // namespace
@@ -236,5 +251,7 @@ NB_MODULE(windows, m) {
       .def(nb::init<const nb::list &>())
       .def("count", &FeatureNames::count)
       .def("find", &FeatureNames::find)
-      .def("frequent", &FeatureNames::frequent);
+      .def("frequent", &FeatureNames::frequent)
+      .def("names", &FeatureNames::names)
+      .def("__len__", &FeatureNames::size);
 }

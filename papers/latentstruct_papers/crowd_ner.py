@@ -5,7 +5,6 @@ Texts must not be published: results are counts.
 
 import gzip
 import time
-from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.datasets.home import dataset_file
 from latentstruct.estimators import CRF, AnnotatorCRF, DawidSkene, HiddenCRF, majority_vote
 from latentstruct.estimators.folds import assign_folds
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.tasks import Chain
+from latentstruct_papers.datasets.home import dataset_file
 from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.half_labeled import chunk_f1, count, resample
-from latentstruct_papers.trials import Trials
+from latentstruct_papers.trials import Setup
 
 FILE = "crowd_ner/val.txt.gz"
 N_WORKERS, N_FOLDS, QUICK_DOCUMENTS, QUICK_FOLDS = 47, 5, 6, 2
@@ -182,38 +181,16 @@ def merged(folds: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def run(
-    data_home: str | Path | None = None,
-    quick: bool = False,
-    say: Callable[[str], None] = print,
-    trials: Trials | None = None,
-) -> Findings:
-    """Infer labels from those of several workers, and train taggers without the true labels.
-
-    Parameters
-    ----------
-    data_home : path, optional
-        The folder of the data sets; by default the environment variable ``LATENTSTRUCT_DATA`` names it.
-    quick : bool, default=False
-        Whether to take few documents.
-    say : function of str, default=print
-        Called with lines of progress.
-    trials : Trials, optional
-        Runs the trials; by default in this process.
-
-    Returns
-    -------
-    Findings
-        F1 of inferred labels and of taggers.
-    """
-    home, n_documents = None if data_home is None else str(data_home), QUICK_DOCUMENTS if quick else None
-    n_folds, trials = QUICK_FOLDS if quick else N_FOLDS, trials or Trials()
+def run(setup: Setup) -> Findings:
+    """Infer labels from those of several workers, and train taggers without the true labels."""
+    home, n_documents = setup.data_home, QUICK_DOCUMENTS if setup.quick else None
+    n_folds, trials = QUICK_FOLDS if setup.quick else N_FOLDS, setup.trials
     arguments: list[tuple[Any, ...]] = [(home, method, n_documents) for method in INFERRING]
-    found = trials.run(measure_inferred, arguments, say, "labelings", _show)
+    found = trials.run(measure_inferred, arguments, setup.say, "labelings", _show)
     inferred = Scores(dict(zip(INFERRING, found, strict=True)))
     cases = [(method, fold) for fold in range(n_folds) for method in METHODS]
     arguments = [(home, method, n_documents, n_folds, fold) for method, fold in cases]
-    found = trials.run(measure_tagger, arguments, say, "taggers", _show)
+    found = trials.run(measure_tagger, arguments, setup.say, "taggers", _show)
     taggers = Scores({method: merged(found[k :: len(METHODS)]) for k, method in enumerate(METHODS)})
     n_found = len(inferred.counts[VOTES])
     return Findings(

@@ -14,6 +14,7 @@ from latentstruct._native.windows import FeatureNames
 from latentstruct.exceptions import InputError
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import ColumnSentences
+from latentstruct.tasks.inputs import joined_views
 from latentstruct_papers.datasets import load_conll2000
 
 CAT = [[("The", "DT"), ("X-ray's", "NN"), ("sat", "VB"), ("2nd", "CD")]]
@@ -341,3 +342,26 @@ def test_features_of_conll2000():
         part = matrix[offsets[i] : offsets[i + 1]]
         expected = [slow_names(sentence, j, 2, 3, True, True) for j in range(len(sentence))]
         assert names_of(template, part) == expected
+
+
+def test_matrices_of_sentences_share_memory_that_nobody_can_change():
+    sentences = [[("the",), ("cat",)], [], [("sat",)], [("on",), ("the",), ("mat",)]]
+    matrices = WindowFeatures().fit_transform(sentences)
+    flat, offsets = WindowFeatures().fit_transform_flat(sentences)
+    for k, matrix in enumerate(matrices):
+        assert not matrix.data.flags.writeable
+        assert not matrix.indices.flags.writeable
+        matrix.copy().check_format(full_check=True)
+        np.testing.assert_array_equal(matrix.toarray(), flat[offsets[k] : offsets[k + 1]].toarray())
+    whole = joined_views([matrix.indices for matrix in matrices])
+    assert np.shares_memory(whole, matrices[0].indices)
+    np.testing.assert_array_equal(whole, flat.indices)
+    for chosen in ([0, 2], [3, 2, 1, 0], [0, 2, 3, 3]):
+        part = joined_views([matrices[k].indices for k in chosen])
+        assert part.flags.writeable
+        np.testing.assert_array_equal(part, np.concatenate([matrices[k].indices for k in chosen]))
+
+
+def test_features_that_others_may_change_are_copied():
+    whole = np.arange(6, dtype=np.int32)
+    assert not np.shares_memory(joined_views([whole[:2], whole[2:]]), whole)

@@ -101,8 +101,8 @@ def test_products_with_weights_of_some_pairs_are_those_of_a_dense_matrix(n, unit
     rng = np.random.default_rng(n)
     matrix = (rng.random((9, 6)) < 0.5) * (1.0 if unit else rng.normal(size=(9, 6)))
     compressed, seen = compress_matrix(matrix), rng.random((6, n)) < 0.4
-    seen[:2] = True
-    pairs = SeenPairs(2, np.append(0, np.cumsum(seen[2:].sum(axis=1))), np.nonzero(seen[2:])[1].astype(np.int32))
+    seen[[0, 3]] = True
+    pairs = SeenPairs(np.append(0, np.cumsum(seen.sum(axis=1))), np.nonzero(seen)[1].astype(np.int32))
     weights, coefficients = rng.normal(size=seen.sum()), rng.normal(size=(4, n))
     dense, selected = np.zeros((6, n)), np.array([8, 0, 0, 3])
     dense[seen] = weights
@@ -114,9 +114,12 @@ def test_products_with_weights_of_some_pairs_are_those_of_a_dense_matrix(n, unit
 
 
 def test_pairs_that_do_not_fit_are_refused():
-    compressed, pairs = compress_matrix(np.ones((2, 3))), SeenPairs(1, np.array([0, 1, 2]), np.array([1, 0], np.int32))
+    compressed = compress_matrix(np.ones((2, 3)))
+    pairs = SeenPairs(np.array([0, 2, 3, 4]), np.array([0, 1, 1, 0], np.int32))
     out, weights = np.empty((2, 2)), np.zeros(4)
     rows_times_pairs(compressed, np.arange(2), pairs, weights, out)
-    for wrong in (pairs._replace(full=2), pairs._replace(labels=pairs.labels + 2), pairs._replace(at=pairs.at + 1)):
+    labels = pairs.labels + 2, pairs.labels - 1
+    starts = (pairs.at + 1, pairs.at[::-1].copy(), np.array([0, 9, 3, 4]))
+    for wrong in (*(pairs._replace(labels=one) for one in labels), *(pairs._replace(at=one) for one in starts)):
         with pytest.raises(ValueError):
             rows_times_pairs(compressed, np.arange(2), wrong, weights, out)

@@ -10,8 +10,8 @@ Matrix = NDArray[np.float64]
 # Row pointers, features and values of a CSR matrix; no values means that all are 1.
 Compressed = tuple[Indices, NDArray[np.int32], Vector]
 
-# Number of features with all labels, start of the labels of each other feature, and these labels.
-Pairs = tuple[int, Indices, NDArray[np.int32]]
+# Start of the labels of each feature, and these labels, ascending.
+Pairs = tuple[Indices, NDArray[np.int32]]
 
 def compress_matrix(matrix: Matrix, /) -> Compressed:
     """Return row pointers, features and values of the nonzero entries of a matrix; no values if all are 1."""

@@ -41,5 +41,10 @@ class FeatureNames:
         Returns how many there are.
         """
 
-    def frequent(self, least: int, /) -> list[str]:
+    def frequent(self, least: int, /) -> FeatureNames:
         """Return the names that were counted often enough, sorted by frequency and then by name."""
+
+    def names(self, /) -> list[str]:
+        """Return the names in the order of their numbers."""
+
+    def __len__(self) -> int: ...

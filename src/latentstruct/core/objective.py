@@ -178,5 +178,4 @@ def build_objective(
     clamped = TaskOracle(task, batch, weights, "clamped", temperature)
     if task.latent:
         return Objective(regularizer, plus, clamped)
-    known = clamped.planes(np.zeros(task.n_features))
-    return Objective(regularizer, plus, FixedOracle(known, weights))
+    return Objective(regularizer, plus, FixedOracle(clamped, weights))

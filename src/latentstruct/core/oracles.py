@@ -156,6 +156,11 @@ class TaskOracle(BaseOracle):
         return self.task.plane_losses(self.batch)
 
     @cached_property
+    def planes_at_zero(self) -> Planes:
+        """The planes of all examples at w = 0."""
+        return self.planes(np.zeros(self.n_features))
+
+    @cached_property
     def cost(self) -> Cost:
         """Approximate cost of the task."""
         return self.task.cost(self.batch, self.mode, self.temperature)
@@ -307,17 +312,21 @@ class SlackOracle(TaskOracle):
 
 @dataclass
 class FixedOracle(BaseOracle):
-    """A linear side: the same planes at all w (a known output, or a side linearized by CCCP)."""
+    """A linear side: the same planes at all w (a side linearized by CCCP, or those of an oracle of known outputs)."""
 
-    fixed: Planes
+    source: Planes | TaskOracle
     weights: Vector
     smooth = True
     linear = True
 
     def __post_init__(self) -> None:
-        self.n_examples = len(self.fixed)
-        self.n_features = self.fixed.n_features
+        self.n_examples, self.n_features = len(self.weights), self.source.n_features
         self._sum: Plane | None = None
+
+    @property
+    def fixed(self) -> Planes:
+        """The planes, one per example."""
+        return self.source.planes_at_zero if isinstance(self.source, TaskOracle) else self.source
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes, which is computed only once."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import FixedTotal, TaskOracle
-from latentstruct.core.protocols import Query, Starts
+from latentstruct.core.protocols import Mode, Query, Starts, Tally, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane
@@ -76,19 +76,20 @@ def with_seen_weights(objective: Objective) -> Objective:
     selection = plus.task.seen_weights(plus.batch)
     places, weights = selection.places, plus.weights
 
-    def selected(side: Any) -> Any:
-        options = {"n_jobs": side.n_jobs, "chunk_bounds": side.chunk_bounds, "tally": side.tally}
-        problem = side.task, side.batch, side.weights, side.mode, side.temperature
-        return SelectedOracle(*problem, selection=selection, **options)
+    def selected(mode: Mode, temperature: Temperature, tally: Tally) -> SelectedOracle:
+        options = {"n_jobs": plus.n_jobs, "chunk_bounds": plus.chunk_bounds, "tally": tally}
+        return SelectedOracle(plus.task, plus.batch, weights, mode, temperature, selection=selection, **options)
 
-    if isinstance(minus, TaskOracle):
-        clamped: Any = selected(minus)
+    if minus.linear:
+        # Known outputs have the same planes at all temperatures and weights.
+        known = selected("clamped", Temperature(1.0, 1.0), Tally())
+        clamped: Any = FixedTotal(known.total(np.zeros(len(places))), weights)
     else:
-        clamped = FixedTotal(restricted(minus.total(np.zeros(plus.n_features)), places), weights)
+        clamped = selected("clamped", plus.temperature, minus.tally)
     starts = objective.starts
     return replace(
         objective,
-        plus=selected(plus),
+        plus=selected(plus.mode, plus.temperature, plus.tally),
         minus=clamped,
         starts=None if starts is None else SelectedStarts(starts, places, weights),
         places=places,

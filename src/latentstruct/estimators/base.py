@@ -387,7 +387,9 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             objective = compose(task, data.batch, weights).divided(n_jobs, data.chunk_bounds)
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
-            yield task, data, self._trained_objective(objective)
+            # Planes of the other weights are not kept.
+            objective = self._trained_objective(objective)
+            yield task, data, objective
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""

@@ -12,7 +12,7 @@ from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.features.named import NamedFeatures
-from latentstruct.persistence.saved_features import numbered, read_state, saved_names
+from latentstruct.persistence.saved_features import check_names, read_state, require_features
 from latentstruct.tasks.inputs import is_finite_number
 
 __all__ = ["DictFeatures"]
@@ -94,7 +94,8 @@ class DictFeatures(NamedFeatures):
             raise InputError("sentences", Description("no tokens"), "sentences with at least one token")
         least = int(self.min_count)
         frequent = sorted((-count, name) for name, count in counts.items() if count >= least)
-        self.vocabulary_ = numbered([name for _, name in frequent], least, len(tokens))
+        require_features(len(frequent), least, len(tokens))
+        self.vocabulary_ = {name: column for column, (_, name) in enumerate(frequent)}
         return self
 
     def transform(self, sentences: Iterable[Sequence[Any]]) -> "list[sparse.csr_array]":
@@ -138,7 +139,8 @@ class DictFeatures(NamedFeatures):
         saved = read_state(_State, state)
         features = cls(saved.min_count)
         check_parameters(features)
-        features.vocabulary_ = saved_names(_State, saved.names)
+        features.vocabulary_ = {name: column for column, name in enumerate(saved.names)}
+        check_names(_State, saved.names, len(features.vocabulary_))
         return features
 
 

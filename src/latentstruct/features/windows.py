@@ -15,7 +15,7 @@ from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.features.named import NamedFeatures
-from latentstruct.persistence.saved_features import numbered, read_state, saved_names
+from latentstruct.persistence.saved_features import check_names, read_state, require_features
 
 __all__ = ["WindowFeatures"]
 
@@ -104,6 +104,7 @@ class WindowFeatures(NamedFeatures):
     """
 
     n_columns_: int
+    _names: FeatureNames
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "window": integer(0, MAX_REACH),
         "affixes": integer(0, MAX_REACH),
@@ -152,12 +153,12 @@ class WindowFeatures(NamedFeatures):
         WindowFeatures
             New features; the first columns of what they return are those of the old ones.
         """
-        check_is_fitted(self, "vocabulary_")
+        check_is_fitted(self, "_names")
         more = WindowFeatures(*self._parameters()).fit(sentences)
         if more.n_columns_ != self.n_columns_:
             got = Description(f"{more.n_columns_} columns")
             raise InputError("sentences", got, f"tokens with {self.n_columns_} columns, as the first ones")
-        more.vocabulary_ = {name: k for k, name in enumerate(dict.fromkeys([*self.vocabulary_, *more.vocabulary_]))}
+        more._names = FeatureNames(list(dict.fromkeys([*self._names.names(), *more._names.names()])))
         return more
 
     def transform(self, sentences: Sentences) -> "list[sparse.csr_array]":
@@ -173,33 +174,46 @@ class WindowFeatures(NamedFeatures):
         list of csr_array of shape (n_tokens, n_features)
             The features of the tokens of each sentence.
         """
-        return _split_rows(*self.transform_flat(sentences))
+        found, pointers, offsets = self._find(sentences)
+        bounds, rows = pointers[offsets].tolist(), offsets.tolist()
+        # Matrices share their values, and training reads the indices of all without a copy of them.
+        ones = np.ones(int(np.diff(pointers[offsets]).max(initial=0)))
+        ones.flags.writeable = found.flags.writeable = False
+        parts = []
+        for (start, stop), (first, last) in zip(pairwise(bounds), pairwise(rows), strict=True):
+            part = _matrix(
+                ones[: stop - start], found[start:stop], pointers[first : last + 1] - start, self.n_features_
+            )
+            # SciPy has copied views of much larger arrays.
+            part.data, part.indices = ones[: stop - start], found[start:stop]
+            parts.append(part)
+        return parts
 
     def transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
         """Return the features of the tokens of all sentences in one matrix, and the row where each sentence begins.
 
         Sentence `i` has the rows `offsets[i]` to `offsets[i + 1]`.
         """
-        check_is_fitted(self, "vocabulary_")
+        found, pointers, offsets = self._find(sentences)
+        return _matrix(np.ones(len(found)), found, pointers, self.n_features_), offsets
+
+    def _find(self, sentences: Sentences) -> tuple[NDArray[np.int32], NDArray[Any], NDArray[np.int64]]:
+        """Return the features of all tokens, where those of each token begin, and where each sentence begins."""
+        check_is_fitted(self, "_names")
         check_parameters(self)
         columns, offsets = _flatten(sentences, self.n_columns_)
-        if "_names" not in vars(self):
-            self._names = FeatureNames(list(self.vocabulary_))
         template = self._template(columns)
         most = 1 + len(template[0]) + 2 * int(self.affixes) + bool(self.shape)
         found = np.empty(offsets[-1] * most, dtype=np.int32)
         pointers = np.empty(offsets[-1] + 1, dtype=np.int64)
         count = self._names.find(*template, columns, offsets, int(self.window), found, pointers)
-        if count <= np.iinfo(np.int32).max:
-            pointers = pointers.astype(np.int32)
-        shape = int(offsets[-1]), len(self.vocabulary_)
-        matrix = sparse.csr_array((np.ones(count), found[:count].copy(), pointers), shape=shape)
-        matrix.has_canonical_format = True
-        return matrix, offsets
+        found.resize(count, refcheck=False)
+        return found, pointers.astype(np.int32) if count <= np.iinfo(np.int32).max else pointers, offsets
 
     def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
         """Learn the features of the sentences and return them; see `fit` and `transform`."""
-        return _split_rows(*self.fit_transform_flat(sentences))
+        given = list(sentences)
+        return self.fit(given).transform(given)
 
     def fit_transform_flat(self, sentences: Sentences) -> "tuple[sparse.csr_array, NDArray[np.int64]]":
         """Learn the features of the sentences and return them in one matrix; see `fit` and `transform_flat`."""
@@ -214,10 +228,8 @@ class WindowFeatures(NamedFeatures):
         dict
             The argument of `from_state`.
         """
-        check_is_fitted(self, "vocabulary_")
-        state: dict[str, Any] = msgspec.to_builtins(
-            _State(*self._parameters(), self.n_columns_, list(self.vocabulary_))
-        )
+        check_is_fitted(self, "_names")
+        state: dict[str, Any] = msgspec.to_builtins(_State(*self._parameters(), self.n_columns_, self._names.names()))
         return state
 
     @classmethod
@@ -244,7 +256,8 @@ class WindowFeatures(NamedFeatures):
         template._parameters()
         integer(1).check(saved.n_columns, "n_columns")
         template.n_columns_ = saved.n_columns
-        template.vocabulary_ = saved_names(_State, saved.names)
+        template._names = FeatureNames(saved.names)
+        check_names(_State, saved.names, len(template._names))
         return template
 
     def _parameters(self) -> tuple[int, int, bool, bool, int]:
@@ -274,14 +287,28 @@ class WindowFeatures(NamedFeatures):
                 names.count(*self._template(columns), columns, offsets, int(self.window))
         if n_columns is None:
             raise InputError("sentences", Description("no tokens"), "sentences with at least one token")
-        self.vocabulary_ = numbered(names.frequent(int(self.min_count)), int(self.min_count), n_tokens)
+        self._names = names.frequent(int(self.min_count))
+        require_features(len(self._names), int(self.min_count), n_tokens)
         self.n_columns_ = n_columns
-        vars(self).pop("_names", None)
         return self
 
+    @property
+    def vocabulary_(self) -> dict[str, int]:  # type: ignore[override]
+        """The column of each feature; made at each use, as it takes much more memory than the names alone."""
+        return {name: column for column, name in enumerate(self._names.names())}
+
+    @property
+    def n_features_(self) -> int:
+        """Number of features that `fit` has learned."""
+        return len(self._names)
+
     def __getstate__(self) -> dict[str, Any]:
-        # The table of names is made again when it is needed.
-        return {name: value for name, value in vars(self).items() if name != "_names"}
+        fitted = {"_names": self._names.names()} if hasattr(self, "_names") else {}
+        return {**vars(self), **fitted}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        fitted = {"_names": FeatureNames(state["_names"])} if "_names" in state else {}
+        vars(self).update({**state, **fitted})
 
     def _template(self, columns: list[list[str]]) -> tuple[NDArray[np.int64], list[str], int, list[str]]:
         """Return the groups of adjacent offsets, how their features are named, and affixes and shapes of words."""
@@ -362,19 +389,10 @@ def _check_text(values: Sequence[str]) -> None:
         raise InputError("sentences", value, "text without lone surrogates") from error
 
 
-def _split_rows(matrix: "sparse.csr_array", offsets: NDArray[np.int64]) -> "list[sparse.csr_array]":
-    """Split a matrix into those of the sentences, which share its memory."""
-    if len(offsets) == 2:
-        return [matrix]
-    bounds = matrix.indptr[offsets].tolist()
-    rows = offsets.tolist()
-    parts = []
-    for i, (start, stop) in enumerate(pairwise(bounds)):
-        pointers = matrix.indptr[rows[i] : rows[i + 1] + 1] - start
-        part = sparse.csr_array(
-            (matrix.data[start:stop], matrix.indices[start:stop], pointers),
-            shape=(rows[i + 1] - rows[i], matrix.shape[1]),
-        )
-        part.has_canonical_format = True
-        parts.append(part)
-    return parts
+def _matrix(
+    data: NDArray[np.float64], found: NDArray[np.int32], pointers: NDArray[Any], n_features: int
+) -> "sparse.csr_array":
+    """Return a matrix of sorted features, each at most once per token."""
+    matrix = sparse.csr_array((data, found, pointers), shape=(len(pointers) - 1, n_features))
+    matrix.has_canonical_format = True
+    return matrix

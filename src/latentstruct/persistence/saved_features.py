@@ -42,19 +42,16 @@ def bad_state(kind: type[msgspec.Struct], why: str) -> InputError:
     return InputError("state", Description(why), f"a state of format {tag!r}, returned by `to_state`")
 
 
-def numbered(names: Sequence[str], min_count: int, n_tokens: int) -> dict[str, int]:
-    """Return the columns of the features that occur often enough; raise if there are none."""
-    if not names:
+def require_features(n_features: int, min_count: int, n_tokens: int) -> None:
+    """Raise unless some features occur often enough."""
+    if not n_features:
         raise InputError("min_count", min_count, f"at most {n_tokens}, the number of tokens")
-    return {name: index for index, name in enumerate(names)}
 
 
-def saved_names(kind: type[msgspec.Struct], names: Sequence[str]) -> dict[str, int]:
-    """Return the columns of the names of a state; raise unless there are some, and they are distinct."""
+def check_names(kind: type[msgspec.Struct], names: Sequence[str], n_distinct: int) -> None:
+    """Raise unless there are names of features in a state, and they are distinct."""
     if not names:
         raise bad_state(kind, "no feature names")
-    columns = {name: index for index, name in enumerate(names)}
-    if len(columns) < len(names):
+    if n_distinct < len(names):
         repeated = next(name for name, times in Counter(names).items() if times > 1)
         raise bad_state(kind, f"the feature name {repr_short(repeated)} twice")
-    return columns

@@ -1,6 +1,7 @@
 """Inputs of label × input models: a dense or CSR matrix of rows with feature-major weights (d, S)."""
 
 import sys
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 
 from latentstruct._native.rows import add_rows_transposed, compress_matrix, rows_dot, rows_times_weights
 from latentstruct.core.lazy import issparse, sparse
-from latentstruct.core.types import Indices
-from latentstruct.core.validation import Constraint, check_sparse, numbers_of
+from latentstruct.core.types import Indices, offsets_from_lengths
+from latentstruct.core.validation import Constraint, can_be_stacked, check_sparse, numbers_of
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Rows
 from latentstruct.tasks.packing import Arrays, PackedArrays, all_finite
@@ -92,6 +93,35 @@ def compress(matrix: Any) -> Compressed:
         return compress_matrix(matrix)
     pointers, features, data = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.copy()
     return pointers, features, np.zeros(0) if (data == 1.0).all() else data
+
+
+def joined_units(matrices: "Sequence[sparse.csr_array]", name: str) -> Compressed | None:
+    """Return the rows of CSR matrices of equal width if all their values are 1; None if another one is among them.
+
+    Only index arrays are copied, and those of `joined_views` not even.
+    """
+    if not all(can_be_stacked(x) and x.indices.dtype == np.int32 and (x.data == 1.0).all() for x in matrices):
+        return None
+    pointers = offsets_from_lengths(np.concatenate([np.diff(matrix.indptr) for matrix in matrices]))
+    features, shape = joined_views([x.indices for x in matrices]), (len(pointers) - 1, matrices[0].shape[1])
+    # SciPy keeps both index arrays in the wider of their types.
+    narrow = pointers.astype(np.int32) if pointers[-1] < 2**31 else pointers
+    units = sparse.csr_array((np.ones(len(features), dtype=np.int8), features, narrow), shape)
+    check_sparse(units, name)
+    return (pointers, features, np.zeros(0)) if units.has_canonical_format else None
+
+
+def joined_views(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return arrays one after the other: a copy, unless they are all parts of one read-only array in their order."""
+    # NumPy does not say where an empty part begins.
+    filled = [x for x in arrays if len(x)]
+    whole = filled[0].base if filled else None
+    if isinstance(whole, np.ndarray) and not whole.flags.writeable and whole.flags.c_contiguous:
+        ends = whole.ctypes.data + whole.itemsize * offsets_from_lengths(map(len, filled))
+        own = [x.base is whole and x.flags.c_contiguous and x.__array_interface__["data"][0] for x in filled]
+        if own == ends[:-1].tolist() and len(whole) == sum(map(len, filled)):
+            return whole
+    return np.concatenate(arrays)
 
 
 def rescaled(matrix: Any) -> Any:

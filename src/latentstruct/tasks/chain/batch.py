@@ -70,11 +70,6 @@ class ChainBatch:
         self.half_labeled = self.truth is not None and bool((self.truth < 0).any())
 
     @cached_property
-    def table(self) -> NDArray[np.float64]:
-        """A table (N, S) that every sum over sequences overwrites: new memory costs as much as the work on it."""
-        return np.empty((self.inputs.shape[0], self.inputs.n_labels))
-
-    @cached_property
     def structure(self) -> FactorGraphs:
         """Tokens as variables, and neighbors as factors."""
         owner, place = members(self.offsets)

@@ -21,7 +21,7 @@ from latentstruct.core.types import Indices, Vector, offsets_from_lengths, posit
 from latentstruct.core.unknown import SKIPPED, UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse, copied
 from latentstruct.exceptions import Description, InputError
-from latentstruct.planes.plane import Atoms, Plane, Slopes, empty_atoms
+from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
@@ -38,8 +38,8 @@ from latentstruct.tasks.chain.batch import (
 )
 from latentstruct.tasks.chain.examples import by_token_weights, is_nested, without_skipped
 from latentstruct.tasks.chain.rules import scores_of_rules
-from latentstruct.tasks.chain.seen import SeenWeights
-from latentstruct.tasks.inputs import InputRows, as_slice, check_matrix
+from latentstruct.tasks.chain.seen import SeenWeights, seen_pairs
+from latentstruct.tasks.inputs import InputRows, check_matrix, joined_units
 from latentstruct.tasks.item_labels import ItemLabels, flat_labels, label_lists
 from latentstruct.tasks.labels import (
     COST_TABLES,
@@ -53,10 +53,10 @@ from latentstruct.tasks.packing import Arrays, PackedArrays
 from latentstruct.tasks.rows import check_rows
 
 Table = NDArray[np.float64]
-Products = Callable[[Indices | None, Table | None], Table]
-"""Products of the inputs of some tokens with weights, written to a table if one is given."""
-Transposed = Callable[[Table, Indices | None], Vector]
-"""Products of the transposed inputs of some tokens with marginals."""
+Products = Callable[[Indices | None], Table]
+"""Products of the inputs of some tokens with weights."""
+AddTransposed = Callable[[Table, Indices | None], None]
+"""Adds the products of the transposed inputs of some tokens with marginals."""
 
 
 @dataclass(eq=False, repr=False)
@@ -234,8 +234,7 @@ class Chain(ItemLabels[ChainBatch]):
     def prepare(self, X: Any, Y: Any = None) -> ChainBatch:
         """Validate sequences and lay all tokens out in one matrix."""
         check_examples(X, Y)
-        tokens, offsets = self._stack(X)
-        inputs = InputRows(tokens, len(self.labels_))
+        inputs, offsets = self._stack(X)
         if Y is None:
             return self._batch(inputs, offsets, None, None)
         (truth,), partial = self._partial_numbers({"Y": Y}, offsets)
@@ -281,8 +280,8 @@ class Chain(ItemLabels[ChainBatch]):
         flat = [labels[number] for number in batch.known(None).tolist()]
         return [flat[start:end] for start, end in pairwise(batch.offsets.tolist())]
 
-    def _stack(self, X: Any) -> tuple[Any, Indices]:
-        """Return all tokens as one checked matrix and the sequences' offsets."""
+    def _stack(self, X: Any) -> tuple[InputRows, Indices]:
+        """Return all tokens as checked rows and the sequences' offsets."""
         # Types are compared all at once: a Python loop over short sequences takes as long as their products.
         matrices = list(X)
         if set(map(type, matrices)) != {np.ndarray}:
@@ -297,10 +296,14 @@ class Chain(ItemLabels[ChainBatch]):
         for k, shape in enumerate(shapes):
             if shape[1:] != (self.n_inputs_,):
                 check_rows(matrices[k], self.n_inputs_, f"X[{k}]")
+        offsets, n_labels = offsets_from_lengths([shape[0] for shape in shapes]), len(self.labels_)
         stack = np.concatenate if set(map(type, matrices)) == {np.ndarray} else sparse.vstack
         try:
+            units = joined_units(matrices, "X")
+            if units is not None:
+                return InputRows.of_compressed(units, self.n_inputs_, n_labels), offsets
             tokens = matrices[0] if len(matrices) == 1 else stack(matrices)
-            return check_matrix(tokens, "X"), offsets_from_lengths([shape[0] for shape in shapes])
+            return InputRows(check_matrix(tokens, "X"), n_labels), offsets
         except (InputError, TypeError, ValueError):
             # Checked one by one, the sequence at fault is named.
             for k, x in enumerate(matrices):
@@ -371,20 +374,16 @@ class Chain(ItemLabels[ChainBatch]):
         return LabelScores(bias, start, end, self._terms(batch, query.mode))
 
     def _select(self, batch: ChainBatch, query: Query, products: Products | None = None) -> Selection:
-        """Return the sequences of a query with their scores; in the table of the batch if only a sum is needed."""
-        tokens, offsets, table = None, batch.offsets, None
+        """Return the sequences of a query with their scores."""
+        tokens, offsets, rows = None, batch.offsets, query.examples(batch)
         truth = NO_LABELS if batch.truth is None else batch.truth
-        rows, span = query.examples(batch), slice(0, batch.n_examples) if query.rows is None else as_slice(query.rows)
         if query.rows is not None:
             tokens, offsets = positions(batch.offsets, rows)
             truth = truth[tokens] if batch.labeled else truth
-        # Only consecutive sequences are a part of the table.
-        if query.weights is not None and isinstance(span, slice):
-            table = batch.table[batch.offsets[span.start] : batch.offsets[span.stop]]
         if products is None:
-            scores = batch.inputs.times(self._input_weights(query.w), tokens, table)
+            scores = batch.inputs.times(self._input_weights(query.w), tokens)
         else:
-            scores = products(tokens, table)
+            scores = products(tokens)
         kernels.add_label_scores(scores, offsets, self._label_scores(batch, query), truth)
         return Selection(rows, tokens, offsets, truth, scores)
 
@@ -468,26 +467,25 @@ class Chain(ItemLabels[ChainBatch]):
         A token whose label is not known occurs with all labels that it may have.
         """
         require_labels(batch, "clamped")
-        marginals = np.isfinite(batch.allowed[batch.known(None)]).astype(np.float64)
+        allowed = np.isfinite(batch.allowed)
         rest = copied(self)
         rest.n_inputs_ = 0
         rest._set(self.labels_, 0, self.latent)
-        return SeenWeights(self, rest, batch.inputs.compressed, marginals)
+        return SeenWeights(self, rest, seen_pairs(batch.inputs.compressed, allowed, batch.known(None), self.n_inputs_))
 
-    def total_of_products(
-        self, batch: ChainBatch, query: Query, products: Products, transposed: Transposed, w: Vector
-    ) -> Plane:
-        """Return the weighted sum of the planes of a soft query of a task without inputs.
+    def add_products(
+        self, batch: ChainBatch, query: Query, products: Products, add_transposed: AddTransposed, slope: Vector
+    ) -> tuple[float, float]:
+        """Add the slopes of the planes of a soft query of a task without inputs; return values and expected losses.
 
-        `products` returns the products of inputs and weights, `transposed` those of inputs and marginals; w are all
-        weights, those of inputs first.
+        All are summed with the weights of the query. `products` returns the products of inputs and weights,
+        `add_transposed` adds those of inputs and marginals elsewhere.
         """
         assert query.weights is not None
         chosen, sums = self._pool_soft(batch, query, TOGETHER, products)
-        loss = float(self._expected_terms(batch, query, chosen, sums).sum())
-        slope = np.concatenate([transposed(sums.marginals, chosen.tokens), self._pull_back_rest(chosen, sums)])
-        offset = float(query.weights @ sums.values) - float(slope @ w)
-        return Plane(slope, offset, offset - loss)
+        add_transposed(sums.marginals, chosen.tokens)
+        slope += self._pull_back_rest(chosen, sums)
+        return float(query.weights @ sums.values), float(self._expected_terms(batch, query, chosen, sums).sum())
 
     def _pool_hard(self, batch: ChainBatch, query: Query) -> Pooled:
         """Find the best labelings; threads share the sequences."""

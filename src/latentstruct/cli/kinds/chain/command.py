@@ -241,7 +241,7 @@ class ChainKind(KindSpec):
         check_rules(options.allowed, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
         sizes |= {"n_unlabeled": sum(y.count(UNKNOWN) for y in Y)} if latent and unknown is not None else {}
-        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
         record = replace(record, features=template.to_state(), n_examples=len(Y))
         # Labels of weight 0 are known all the same.
         declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
@@ -285,7 +285,7 @@ class ChainKind(KindSpec):
         )
         sizes = {"n_examples": len(votes), "n_tokens": sentences.n_tokens, "n_annotators": len(annotators)}
         sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
-        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
         task = tasks.Chain(sorted(labels), rules=options.allowed)
         sparse = {"l1": options.l1, "seen_only": options.seen_only}
         estimator = options.build("AnnotatorCRF", task, random_state=options.seed, solver=options.solver, **sparse)

@@ -34,7 +34,7 @@ def prepare(options: ChainPrepareOptions, like: Trained | None, progress: Progre
         files.check_sets(record.label_sets, files.has_sets([known]), options.data)
         labels = sorted(files.single_labels([known]))
         files.check_rules(options.allowed, labels, (), options.data, 0)
-        n_features, latent = len(template.vocabulary_), record.unknown is not None or record.label_sets
+        n_features, latent = template.n_features_, record.unknown is not None or record.label_sets
         task.restore({"labels": labels, "n_inputs": n_features, "latent": latent})
         n_tokens = counts.total()
     else:

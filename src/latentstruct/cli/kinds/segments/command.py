@@ -130,7 +130,7 @@ class SegmentsKind(KindSpec):
         )
         sizes = {"n_examples": len(X), "n_tokens": n_tokens, "n_spans": n_spans}
         record = SegmentsRecord(features=template.to_state(), **sizes)
-        sizes |= {"n_features": len(template.vocabulary_), "n_labels": len(labels)}
+        sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
         return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
 
     def features_class(self) -> Any:
