@@ -13,7 +13,12 @@ from latentstruct.tasks.chain.task import UNKNOWN
 from latentstruct_papers import EXPERIMENTS, Setup, half_labeled
 from latentstruct_papers.half_labeled import (
     ESTIMATORS,
+    FORMS,
+    HIDDEN,
+    LIKELIHOODS,
     MARGINAL,
+    RATIO,
+    REMOVED,
     Measured,
     Sentences,
     Sizes,
@@ -102,7 +107,7 @@ def test_standard_errors_are_those_of_a_mean():
 def test_all_methods_learn(seed):
     train, test = make_sentences(seed, n=40), make_sentences(seed + 1, n=30)
     for method in ESTIMATORS:
-        found = measure(0.3, method, 0.3, train, test, TAGS)
+        found = measure(REMOVED, 0.3, method, 0.3, train, test, TAGS)
         assert (found.method, found.share, found.counts.shape) == (method, 0.3, (30, 5))
         assert found.counts[:, 0].tolist() == [len(y) for y in test.Y]
         assert accuracy(found.counts.sum(axis=0)) > 0.6
@@ -112,37 +117,57 @@ def test_all_methods_learn(seed):
         np.testing.assert_array_equal(count(test.Y, predicted), found.counts)
 
 
-def test_tables_hold_every_method_and_share():
+def test_tables_hold_every_method_and_case():
     rng = np.random.default_rng(0)
     measured = []
-    for share in (0.5, 0.1):
-        for method in ESTIMATORS:
+    for form, share in ((REMOVED, 0.5), (REMOVED, 0.1), ("chunks only", 0.5)):
+        for method in ESTIMATORS if form == REMOVED else (*LIKELIHOODS, RATIO):
             counts = np.tile([10, 7, 4, 4, 2], (20, 1))
             counts[:, 1] += rng.integers(0, 2, 20)
-            measured.append(Measured(share, method, 0.1, counts, 1.5, 3))
+            measured.append(Measured(form, share, method, 0.1, counts, 1.5, 3))
     draws = resample(20)
     table = score_table(measured, draws, accuracy, "Token accuracy")
-    assert [row[0] for row in table.rows] == list(ESTIMATORS)
-    assert table.columns == ["method", "C", "10 % missing", "50 % missing"]
+    assert [row[0] for row in table.rows] == [*ESTIMATORS, RATIO]
+    assert table.columns == ["method", "C", "50 % tags unknown", "10 % tags unknown", "50 % chunks only"]
+    cells = {(row[0], column): cell for row in table.rows for column, cell in zip(table.columns, row, strict=True)}
     for m in measured:
-        cell = dict(zip(table.columns, table.rows[list(ESTIMATORS).index(m.method)], strict=True))[
-            f"{100 * m.share:.0f} % missing"
-        ]
-        assert cell.startswith(f"{100 * accuracy(m.counts.sum(axis=0)):.2f} ± ")
+        shown = cells[m.method, f"{100 * m.share:.0f} % {m.form}"]
+        assert shown.startswith(f"{100 * accuracy(m.counts.sum(axis=0)):.2f} ± ")
+    assert cells[MARGINAL, "50 % chunks only"] is cells[RATIO, "10 % tags unknown"] is None
     gains = gain_table(measured, draws)
-    assert [row[:2] for row in gains.rows] == [[s, m] for s in ("10 %", "50 %") for m in ESTIMATORS if m != MARGINAL]
+    assert [row[:2] for row in gains.rows] == [
+        [f"{100 * m.share:.0f} % {m.form}", m.method] for m in measured if m.method != HIDDEN
+    ]
     assert all(row[3] == "0.00 ± 0.00" for row in gains.rows)
-    assert all(row[1:] == ["1.5 s, 3", "1.5 s, 3"] for row in time_table(measured).rows)
+    assert time_table(measured).rows[0][1:] == ["1.5 s, 3"] * 3
+
+
+@given(seed=st.integers(0, 10**6), share=st.floats(0.0, 1.0))
+def test_sets_of_two_tags_and_chunks_alone_agree_with_the_tags(seed, share):
+    sentences = make_sentences(seed)
+    widened, kept = FORMS["two tags allowed"](sentences, share, seed), FORMS["chunks only"](sentences, share, seed)
+    known = [tag for y in sentences.Y for tag in y]
+    for tag, allowed, kept_tag in zip(
+        known, (tag for y in widened.Y for tag in y), (tag for y in kept.Y for tag in y), strict=True
+    ):
+        assert allowed == tag or (isinstance(allowed, set) and tag in allowed and len(allowed) == 2)
+        assert kept_tag == tag or (tag == "O" and kept_tag == UNKNOWN)
+    if share == 1.0:
+        assert not any(isinstance(tag, str) for y in widened.Y for tag in y)
+        assert not any(tag == "O" for y in kept.Y for tag in y)
 
 
 @pytest.mark.data
 @needs_data
 def test_a_small_run(tmp_path):
     lines = []
-    findings = half_labeled.run(Setup(say=lines.append), sizes=Sizes(40, 30, (0.5,), (0.03, 0.04), 20))
+    findings = half_labeled.run(
+        Setup(say=lines.append), sizes=Sizes(40, 30, (0.5,), (0.03, 0.04), 20, 1, tuple(ESTIMATORS))
+    )
     assert findings.name in EXPERIMENTS
-    assert len(lines) == 2 * len(ESTIMATORS)
+    # C of each method; all methods for unknown tags, likelihoods for the other forms, and one with an entity ratio.
+    assert len(lines) == 2 * len(ESTIMATORS) + 2 * len(LIKELIHOODS) + 1
     assert "The first 40 training sentences only." in findings.differs
-    f1 = {row[0]: float(row[2].split(" ")[0]) for row in findings.tables[1].rows}
-    assert min(f1.values()) > 30.0
+    f1 = [float(cell.split(" ")[0]) for row in findings.tables[1].rows for cell in row[2:] if cell is not None]
+    assert min(f1) > 30.0
     assert [path.name for path in findings.save(tmp_path)][:2] == ["half-labeled.json", "half-labeled.txt"]
