@@ -45,7 +45,8 @@ class Crowd(NamedTuple):
 
     def take(self, chosen: NDArray[np.bool_]) -> "Crowd":
         """Return some of the sentences."""
-        return Crowd(*([part[i] for i in np.flatnonzero(chosen)] for part in self))
+        parts: list[Any] = [[part[i] for i in np.flatnonzero(chosen)] for part in self]
+        return Crowd(*parts)
 
 
 def read(path: Path, n_documents: int | None = None) -> Crowd:

@@ -77,7 +77,7 @@ def with_seen_weights(objective: Objective) -> Objective:
     places, weights = selection.places, plus.weights
 
     def selected(mode: Mode, temperature: Temperature, tally: Tally) -> SelectedOracle:
-        options = {"n_jobs": plus.n_jobs, "chunk_bounds": plus.chunk_bounds, "tally": tally}
+        options: dict[str, Any] = {"n_jobs": plus.n_jobs, "chunk_bounds": plus.chunk_bounds, "tally": tally}
         return SelectedOracle(plus.task, plus.batch, weights, mode, temperature, selection=selection, **options)
 
     if minus.linear:

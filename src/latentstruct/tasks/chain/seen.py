@@ -83,6 +83,7 @@ class SeenWeights:
             assert tokens is not None
             add_pairs_transposed(rows, tokens, self.pairs, marginals, inputs)
 
+        assert query.weights is not None
         chosen, value, loss = query.examples(batch), 0.0, 0.0
         ends = np.cumsum(batch.offsets[chosen + 1] - batch.offsets[chosen]) // BLOCK
         for block in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(ends)) + 1):
