@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from latentstruct.core.formatting import short_repr
-from latentstruct.core.oracles import FixedOracle, FixedTotal, SlackOracle, TaskOracle
-from latentstruct.core.protocols import Batch, Oracle, Regularizer, RememberingBatch, Starts, Task, Temperature
-from latentstruct.core.regularizers import L2
+from latentstruct.core.oracles import BaseOracle, FixedOracle, FixedTotal, SlackOracle, TaskOracle
+from latentstruct.core.protocols import Batch, RememberingBatch, Starts, Task, Temperature
+from latentstruct.core.regularizers import L2, BaseRegularizer
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 from latentstruct.parallel.shards import ShardedOracle, Shards, sharded_truth
@@ -25,9 +25,9 @@ class Objective:
 
     Attributes
     ----------
-    regularizer : Regularizer
+    regularizer : BaseRegularizer
         Ω.
-    plus, minus : Oracle
+    plus, minus : BaseOracle
         The two sides; every plane of minus must also be below plus (f⁻_i ≤ f⁺_i).
     starts : Starts, optional
         Initial planes of minus if no weights are known.
@@ -39,9 +39,9 @@ class Objective:
         Properties for solvers: a subset of {"convex", "difference", "smooth", "planes", "l2"}.
     """
 
-    regularizer: Regularizer
-    plus: Oracle
-    minus: Oracle
+    regularizer: BaseRegularizer
+    plus: BaseOracle
+    minus: BaseOracle
     starts: Starts | None = None
     places: Indices | None = None
     n_all: int = 0
@@ -131,7 +131,7 @@ def build_objective(
     temperature: Temperature,
     margin: bool = True,
     rescaling: Rescaling = "margin",
-    regularizer: Regularizer | None = None,
+    regularizer: BaseRegularizer | None = None,
 ) -> Objective:
     """Compose the objective of a task on a labeled batch.
 
@@ -149,11 +149,11 @@ def build_objective(
         Whether the loss enters (m = 1) or not (m = 0).
     rescaling : {"margin", "slack"}
         How the loss enters.
-    regularizer : Regularizer
+    regularizer : BaseRegularizer
         Ω, by default ½‖w‖². It is bound to the weights of the task.
     """
     regularizer = L2() if regularizer is None else regularizer
-    if isinstance(regularizer, type) or not isinstance(regularizer, Regularizer):
+    if not isinstance(regularizer, BaseRegularizer):
         raise InputError("regularizer", regularizer, "a regularizer such as GroupNorm(), or None for ½‖w‖²")
     regularizer = regularizer.bind(task)
     if isinstance(batch, Shards):

@@ -38,9 +38,44 @@ P = TypeVar("P", Plane, Planes)
 
 @dataclass(kw_only=True)
 class BaseOracle:
-    """Defaults of oracles; see `latentstruct.core.protocols.Oracle`.
+    """One side of an objective: a weighted sum of convex functions, represented by planes.
+
+    Requires w of shape (n_features,), finite. Ensures planes that are tight at w and below everywhere, except for
+    those marked otherwise: ``exact`` is False where inference may have missed the maximum, ``below`` where a plane may
+    exceed the function somewhere. Planes of missed maxima are still below, and bound the minimum.
 
     Subclasses have `weights`, and define `_total`, and `_planes` if they know the planes of single examples.
+
+    Attributes
+    ----------
+    n_examples, n_features : int
+        Sizes.
+    weights : ndarray of shape (n,)
+        c_i.
+    smooth : bool
+        Whether the function is differentiable.
+    half_smooth : bool
+        Whether one of outputs and latents is pooled softly and the other one maximized.
+    linear : bool
+        Whether the planes are the same at all w.
+    supporting : bool
+        Whether exact planes are below the function everywhere.
+    separable : bool
+        Whether planes of single examples are known.
+    divisible : bool
+        Whether sums over some of the examples are known.
+    approximate : bool
+        Whether results are known in advance to be inexact.
+    bounded_above : bool
+        Whether inexact maxima come with upper bounds.
+    batch : Batch, optional
+        The examples, if they are in one batch in this process.
+    chunk_bounds : ndarray of int, optional
+        Bounds of consecutive examples whose sums are added in pairs.
+    n_jobs : int
+        Number of threads.
+    tally : Tally
+        Number of queried examples, shared with all oracles that are derived from this one.
     """
 
     n_jobs: int = 1
@@ -51,7 +86,7 @@ class BaseOracle:
     # Without annotations, so that these are no fields.
     smooth = half_smooth = linear = approximate = bounded_above = False
     supporting = separable = divisible = True
-    batch = cast("Batch | None", None)
+    batch, weights = cast("Batch | None", None), cast("Vector", None)
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""
@@ -114,7 +149,7 @@ class TaskOracle(BaseOracle):
 
     task: Task
     batch: Batch = field()
-    weights: Vector
+    weights: Vector = field()
     mode: Mode
     temperature: Temperature = HARD
     pools: ClassVar[bool] = True
@@ -315,7 +350,7 @@ class FixedOracle(BaseOracle):
     """A linear side: the same planes at all w (a side linearized by CCCP, or those of an oracle of known outputs)."""
 
     source: Planes | TaskOracle
-    weights: Vector
+    weights: Vector = field()
     smooth = True
     linear = True
 
@@ -351,7 +386,7 @@ class FixedTotal(BaseOracle):
     """A linear side with a known sum over all examples only, for data in other processes."""
 
     plane: Plane
-    weights: Vector
+    weights: Vector = field()
     smooth = True
     linear = True
     separable = False

@@ -34,17 +34,33 @@ NONNEGATIVE = real(0.0, closed="left")
 
 
 class BaseRegularizer(Parametrized):
-    """Defaults of regularizers; see `latentstruct.core.protocols.Regularizer`.
+    """A convex Ω(w). Subclasses define `value`, `gradient` and `prox`.
 
     Attributes
     ----------
     constraints : dict of str to Constraint
         Allowed values of parameters, in addition to those of base classes.
+    half_square : bool
+        Whether Ω is ½‖w‖².
+    smooth : bool
+        Whether Ω is differentiable.
     """
 
     constraints: ClassVar[Mapping[str, Constraint]] = {}
     half_square: bool = False
     smooth: bool = False
+
+    def value(self, w: Vector) -> float:
+        """Return Ω(w)."""
+        raise TypeError(f"{type(self).__name__} does not define value()")
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return a subgradient of Ω at w."""
+        raise TypeError(f"{type(self).__name__} does not define gradient()")
+
+    def prox(self, w: Vector, step: float) -> Vector:
+        """Return argmin_v ½‖v − w‖² + step·Ω(v)."""
+        raise TypeError(f"{type(self).__name__} does not define prox()")
 
     def bind(self, task: Task) -> Self:
         """Return the regularizer for the weights of a task that has learned its data."""

@@ -21,12 +21,11 @@ from latentstruct.core.protocols import (
     Checkpointer,
     Classifier,
     LatentTask,
-    Regularizer,
     Result,
     Starts,
     WeightedInputs,
 )
-from latentstruct.core.regularizers import ElasticNet
+from latentstruct.core.regularizers import BaseRegularizer, ElasticNet
 from latentstruct.core.selected import with_seen_weights
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import (
@@ -158,7 +157,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     solver: str | BaseSolver | None
     margin: bool = True
     rescaling: Rescaling = "margin"
-    regularizer: Regularizer | None = None
+    regularizer: BaseRegularizer | None = None
     init: str = "task"
     restarts: int | None = None
     random_state: int | None = 0

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from latentstruct.core.objective import Rescaling
-from latentstruct.core.protocols import Regularizer, Temperature
+from latentstruct.core.protocols import Temperature
+from latentstruct.core.regularizers import BaseRegularizer
 from latentstruct.core.validation import Constraint, is_ordered, real
 from latentstruct.estimators.base import RegularizedEstimator
 
@@ -27,7 +28,7 @@ class StructuredEstimator(RegularizedEstimator):
         Whether the loss enters.
     rescaling : {"margin", "slack"}, default="margin"
         How it enters.
-    regularizer : Regularizer, optional
+    regularizer : BaseRegularizer, optional
         Ω, by default ½‖w‖².
     solver : "auto", name or solver, default="auto"
         "auto" chooses the solver that was fastest in benchmarks; names are block_ascent, bundle, cutting_plane,
@@ -61,7 +62,7 @@ class StructuredEstimator(RegularizedEstimator):
     temperature: tuple[float, float] = (0.0, 0.0)
     margin: bool = True
     rescaling: Rescaling = "margin"
-    regularizer: Regularizer | None = None
+    regularizer: BaseRegularizer | None = None
     init: str = "task"
     restarts: int | None = None
     random_state: int | None = 0

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Batch, Regularizer, Temperature
+from latentstruct.core.protocols import Batch, Temperature
 from latentstruct.core.ratios import EntityRatio
+from latentstruct.core.regularizers import BaseRegularizer
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import instance
 from latentstruct.estimators.base import RegularizedEstimator, SparseEstimator
@@ -25,7 +26,7 @@ class LatentEstimator(RegularizedEstimator):
 class PooledLatentEstimator(LatentEstimator):
     """Base of estimators that pool latents at a temperature, with any regularizer."""
 
-    regularizer: Regularizer | None = None
+    regularizer: BaseRegularizer | None = None
 
 
 class LatentSSVM(PooledLatentEstimator):
@@ -55,7 +56,7 @@ class LatentSSVM(PooledLatentEstimator):
         Override those of CCCP; tol is the relative decrease at which it stops.
     warm_start : bool, default=False
         Make one start, from the weights of the previous fit (unless ``H`` is given); on the same data keep its planes.
-    regularizer : Regularizer, optional
+    regularizer : BaseRegularizer, optional
         Ω, by default ½‖w‖². `GroupNorm` chooses latent states; "auto" then trains by `Proximal`.
     C, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.
@@ -93,7 +94,7 @@ class MarginalSSVM(PooledLatentEstimator):
         steps (Algorithms 2 and 1 of the paper).
     warm_start : bool, default=False
         Start from the weights of the previous fit; CCCP also keeps its planes on the same data.
-    regularizer : Regularizer, optional
+    regularizer : BaseRegularizer, optional
         Ω, by default ½‖w‖²; see `LatentSSVM`.
     C, tol, max_iter, max_seconds, verbose, n_jobs, executor, cache_mb
         See `StructuredEstimator`.

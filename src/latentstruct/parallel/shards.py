@@ -1,7 +1,7 @@
 """Examples in shards, in this process or elsewhere. The sides of an objective are sums over whole shards."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log2
 from typing import Any, Protocol, runtime_checkable
@@ -219,7 +219,7 @@ class ShardedOracle(BaseOracle):
     """
 
     shards: Any
-    weights: Vector
+    weights: Vector = field()
     mode: Mode
     temperature: Temperature = HARD
     separable = False

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Oracle
+from latentstruct.core.oracles import BaseOracle
 from latentstruct.core.types import Array, Vector, Weights
 from latentstruct.core.validation import Constraint, boolean, integer, is_integer, real
 from latentstruct.exceptions import InputError
@@ -337,7 +337,7 @@ class Bundle(BaseSolver):
         return bundle
 
 
-def remembered_total(oracle: Oracle, store: PlaneStore, w: Vector) -> Plane:
+def remembered_total(oracle: BaseOracle, store: PlaneStore, w: Vector) -> Plane:
     """Query an oracle for the planes at w, keep them, and return their sum, using kept planes if it is not exact."""
     planes = oracle.planes(w)
     store.append(np.arange(oracle.n_examples), planes, np.zeros(oracle.n_features))

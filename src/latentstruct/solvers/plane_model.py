@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.protocols import Regularizer
+from latentstruct.core.regularizers import BaseRegularizer
 from latentstruct.core.types import Array, Vector
 from latentstruct.persistence.state_trees import Counts, Numbers, PerExample, Range
 from latentstruct.planes.plane import Plane
@@ -105,7 +105,9 @@ class PlaneModel:
         assert self.slopes is not None
         return float((self.offsets + self.slopes @ w).max())
 
-    def step(self, regularizer: Regularizer, linear: Vector, center: Vector, proximity: float, gap: float) -> Vector:
+    def step(
+        self, regularizer: BaseRegularizer, linear: Vector, center: Vector, proximity: float, gap: float
+    ) -> Vector:
         """Return the minimizer of the model near the center, with its value known to this gap."""
         assert self.slopes is not None
         slopes, offsets = self.slopes, self.offsets

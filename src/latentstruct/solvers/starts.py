@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
-from latentstruct.core.protocols import Batch, LatentTask, Oracle, Temperature
+from latentstruct.core.oracles import BaseOracle
+from latentstruct.core.protocols import Batch, LatentTask, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane, Planes, checked_planes
@@ -118,7 +119,7 @@ class SummedStarts:
     """Initial latents of examples in shards that are also available in this process: the sum of their planes."""
 
     starts: LatentStarts
-    side: Oracle
+    side: BaseOracle
 
     def planes(self, attempt: int) -> Plane:
         """Return the sum of the planes of the initial latents of a start."""

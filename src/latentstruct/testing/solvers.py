@@ -9,7 +9,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.oracles import BaseOracle
-from latentstruct.core.protocols import Iteration, Oracle, Result, Solver, Task, Temperature
+from latentstruct.core.protocols import Iteration, Result, Solver, Task, Temperature
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
@@ -123,7 +123,7 @@ def problem_of(task: Task, X: Any, Y: Any, weights: Vector, temperature: Tempera
 class _TotalOnly(BaseOracle):
     """An oracle without planes of single examples."""
 
-    oracle: Oracle
+    oracle: BaseOracle
     separable = False
     divisible = False
 
