@@ -664,32 +664,3 @@ class Problem(Protocol):
     @property
     def remembering(self) -> list[RememberingBatch]:
         """The batches whose results depend on earlier calls, each once."""
-
-
-O_contra = TypeVar("O_contra", bound=Problem, contravariant=True)
-
-
-class Solver(Protocol[O_contra]):
-    """A minimizer of one kind of objective.
-
-    `needs` is a subset of {"convex", "difference", "smooth", "planes", "l2"}; an objective without these properties is
-    rejected before the first iteration. `limits` are the names of parameters that limit a run.
-    `BaseSolver` has defaults of all attributes that estimators use.
-    """
-
-    needs: frozenset[str]
-    limits: tuple[str, ...]
-
-    def minimize(
-        self,
-        objective: O_contra,
-        w0: Vector | None = None,
-        *,
-        state: Any = None,
-        callback: Callback | None = None,
-        checkpointer: "Checkpointer | None" = None,
-    ) -> Result:
-        """Minimize from w0 (zero if None), or continue from an earlier result's state.
-
-        A solver that cannot store its state raises InputError if `checkpointer` is not None.
-        """

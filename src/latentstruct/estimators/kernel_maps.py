@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,58 +84,34 @@ class Kernel:
         return np.concatenate([np.diag(self.between(A[k : k + BLOCK], A[k : k + BLOCK])) for k in parts])
 
 
-class KernelRows(Protocol):
-    """Training rows that are known by their inner products only."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows, N."""
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the kernel is known to be symmetric and positive semi-definite."""
-
-    def diagonal(self) -> Vector:
-        """Return κ(x_r, x_r) of all rows, shape (N,)."""
-
-    def columns(self, chosen: Indices) -> NDArray[np.float64]:
-        """Return κ(x_r, x_c) of all rows r and the chosen rows c, shape (N, len(chosen))."""
-
-    def products(self, chosen: Indices, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_c κ(x_r, x_c) a_c of all rows, shape (N, V) for coefficients (len(chosen), V)."""
-
-    def subset(self, chosen: Indices) -> "KernelRows":
-        """Return the chosen rows alone."""
-
-
 @dataclass
 class FeatureRows:
-    """Rows (N, d) with a kernel between them."""
+    """Training rows (N, d) with a kernel between them."""
 
     matrix: Matrix
     kernel: Kernel
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """Number of rows, N."""
         return self.matrix.shape[0]
 
     @property
     def trusted(self) -> bool:
-        """Whether the kernel is known to be positive semi-definite."""
+        """Whether the kernel is known to be symmetric and positive semi-definite."""
         whole = isinstance(self.kernel.degree, int | np.integer) and self.kernel.coef0 >= 0
         return self.kernel.kind in ("linear", "rbf") or (self.kernel.kind == "poly" and whole)
 
     def diagonal(self) -> Vector:
-        """Return κ(x_r, x_r) of all rows."""
+        """Return κ(x_r, x_r) of all rows, shape (N,)."""
         return self.kernel.diagonal(self.matrix)
 
     def columns(self, chosen: Indices) -> NDArray[np.float64]:
-        """Return κ between all rows and the chosen ones."""
+        """Return κ(x_r, x_c) of all rows r and the chosen rows c, shape (N, len(chosen))."""
         return self.kernel.between(self.matrix, self.matrix[chosen])
 
     def products(self, chosen: Indices, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_c κ(x_r, x_c) a_c of all rows."""
+        """Return Σ_c κ(x_r, x_c) a_c of all rows, shape (N, V) for coefficients (len(chosen), V)."""
         return expand(self.kernel, self.matrix, self.matrix[chosen], coefficients)
 
     def subset(self, chosen: Indices) -> "FeatureRows":
@@ -188,6 +164,10 @@ class GramRows:
     def subset(self, chosen: Indices) -> "GramRows":
         """Return the chosen rows alone."""
         return GramRows(self.gram[np.ix_(chosen, chosen)], self.trusted)
+
+
+KernelRows = FeatureRows | GramRows
+"""Training rows that are known by their inner products only."""
 
 
 def expand(kernel: Kernel, rows: Matrix, support: Matrix, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:

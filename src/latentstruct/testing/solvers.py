@@ -9,18 +9,19 @@ import numpy as np
 
 from latentstruct.core.objective import Objective, build_objective
 from latentstruct.core.oracles import BaseOracle
-from latentstruct.core.protocols import Iteration, Result, Solver, Task, Temperature
+from latentstruct.core.protocols import Iteration, Result, Task, Temperature
 from latentstruct.core.regularizers import NoRegularizer
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane
+from latentstruct.solvers.base import BaseSolver
 from latentstruct.tasks import CandidateTask, Chain, Multiclass
 from latentstruct.testing.common import HARD, fail, rounding
 
 REASONS = ("converged", "max_iter", "max_seconds", "stalled", "interrupted", "callback", "early_stopping")
 
 
-def check_solver(solver: Solver, *, objective: Objective | None = None, seed: int = 0) -> None:
+def check_solver(solver: BaseSolver, *, objective: Objective | None = None, seed: int = 0) -> None:
     """Check that a solver satisfies the contract of `latentstruct.core.protocols.Solver`.
 
     Small random problems are minimized: multiclass and chain hinges, a multiclass CRF, and hard and soft
@@ -29,7 +30,7 @@ def check_solver(solver: Solver, *, objective: Objective | None = None, seed: in
 
     Parameters
     ----------
-    solver : Solver
+    solver : BaseSolver
         With limits that end a run on a dozen examples within seconds.
     objective : Objective, optional
         Check on this objective instead of the random problems, for solvers of other objectives.
@@ -75,7 +76,7 @@ def check_solver(solver: Solver, *, objective: Objective | None = None, seed: in
             check_refusal(solver, name, problem)
 
 
-def accepts(solver: Solver, objective: Objective) -> bool:
+def accepts(solver: BaseSolver, objective: Objective) -> bool:
     """Return whether a solver accepts an objective; it may reject more than `needs` states."""
     try:
         solver.minimize(objective, callback=lambda line: True)
