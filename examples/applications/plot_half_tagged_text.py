@@ -113,5 +113,6 @@ print(model.certified_, "and training stopped:", model.stop_reason_)
 
 # %%
 # The gain depends on how informative neighbors are, and on the number of tags: with 3 000 sentences instead of 300,
-# summing improves the result also with 90 % removed. The full comparison with margins, maxima and standard errors is
-# ``latentstruct reproduce half-labeled``. The command is ``latentstruct train chain half.txt --unknown '?'``.
+# summing improves the result also with 90 % removed. The comparison on all sentences, also with sets of tags and with
+# chunks alone, is ``latentstruct reproduce half-labeled``. The command is
+# ``latentstruct train chain half.txt --unknown '?'``.

@@ -363,17 +363,22 @@ def time_table(measured: list[Measured]) -> Table:
     return Table("Training: CPU seconds and iterations", ["method", *map(case_name, cases)], rows)
 
 
-def curves(measured: list[Measured]) -> "Callable[[Axes], None]":
-    """Return a plot of chunk F1 against the share of missing tags."""
+def bars(measured: list[Measured], draws: NDArray) -> "Callable[[Axes], None]":
+    """Return a plot of chunk F1 of all methods in each case, with standard errors."""
 
     def draw(axes: "Axes") -> None:
-        for style, form in zip(("-", "--", ":"), FORMS, strict=True):
-            for method, models in by_case([m for m in measured if m.form == form]).items():
-                chosen = sorted((m.share, 100 * float(chunk_f1(m.counts.sum(axis=0)))) for m in models.values())
-                label = f"{form}: {method}"
-                axes.plot(*zip(*chosen, strict=True), style, marker="o", markersize=3, label=label)
-        axes.set(xlabel="share of tokens or sentences", ylabel="F1 of chunks, %")
-        axes.legend(fontsize=7)
+        cases, methods = cases_of(measured), by_case(measured)
+        height = 0.8 / len(methods)
+        for k, (method, models) in enumerate(methods.items()):
+            places = [cases.index(case) + height * (k - 0.5 * (len(methods) - 1)) for case in models]
+            values = [100 * float(chunk_f1(m.counts.sum(axis=0))) for m in models.values()]
+            errors = [100 * chunk_f1(draws @ m.counts).std() for m in models.values()]
+            axes.barh(places, values, 0.9 * height, xerr=errors, label=method)
+        axes.set_yticks(range(len(cases)), list(map(case_name, cases)))
+        axes.invert_yaxis()
+        values = [100 * float(chunk_f1(m.counts.sum(axis=0))) for m in measured]
+        axes.set(xlabel="F1 of chunks, %", xlim=(min(values) - 3, max(values) + 1))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=4, fontsize=8, frameon=False)
 
     return draw
 
@@ -426,7 +431,7 @@ def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
             gain_table(measured, draws),
             time_table(measured),
         ],
-        plots={"f1": curves(measured)},
+        plots={"f1": bars(measured, draws)},
         claims=claims(measured, draws),
         settings={
             "sizes": sizes._asdict(),
