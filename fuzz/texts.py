@@ -8,7 +8,7 @@ from typing import Any
 from fuzz.registry import Reader, through_file
 from latentstruct import io as formats
 from latentstruct.cli import config
-from latentstruct.cli.kinds.chain.files import ChainRecord
+from latentstruct.cli.kinds.chain.files import ChainRecord, read_rules
 from latentstruct.data.images import read_label_names
 from latentstruct.io.fasta import read_labeled_fasta, read_sites
 from latentstruct_papers.datasets import load_letor_mq2008
@@ -16,6 +16,7 @@ from latentstruct_papers.datasets import load_letor_mq2008
 CONLL = b"Rockwell NNP B-NP\nsaid VBD B-VP\nthe DT B-NP\nagreement NN I-NP\n. . O\n\nIt PRP B-NP\nrose VBD B-VP\n"
 TABBED = b"word\ttag\tlabel\nNew York\tNNP\tB\n\n-DOCSTART- -X- O\nin\tIN\t?\n"
 LABEL_SETS = b"Ann B-PER|B-ORG\nLee I-PER\n\nBay B-LOC:0.7|B-PER:3e-1\nleft ?\n"
+RULES = b"O I-PER\n<s> I-PER\n\nB-PER </s>\n"
 CONLLU = (
     b"# sent_id = 1\n1-2\tal\t_\t_\t_\t_\t_\t_\t_\t_\n1\ta\ta\tADP\t_\t_\t0\troot\t_\t_\n"
     b"2\tel\tel\tDET\t_\t_\t1\tdet\t_\tA=b\n2.1\tx\t_\t_\t_\t_\t_\t_\t1:dep\t_\n\n"
@@ -163,6 +164,7 @@ READERS = (
         "spans", lambda: [SPANS], through_file("a.jsonl", read_and_write_spans), (b'"text"', b'"label"', b"null", b"99")
     ),
     Reader("label_sets", lambda: [LABEL_SETS], through_file("a.txt", read_label_sets), (b"|", b":", b":nan", b"|?")),
+    Reader("rules", lambda: [RULES], through_file("a.txt", lambda path: read_rules(str(path))), (b"<s>", b" ")),
     Reader("fasta", lambda: [FASTA], through_file("a.fa", read_labeled_fasta), (b">", b"label=1", b"\n>x\n")),
     Reader("sites", lambda: [SITES], through_file("a.bed", read_sites), (b"\t+\t",)),
     Reader("alignments", lambda: [GAPPED, PIR], through_file("a.fa", formats.read_alignments), (b">P1;x", b"*", b"-")),

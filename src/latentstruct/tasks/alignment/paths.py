@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latentstruct.core.types import Indices, offsets_from_lengths
 from latentstruct.inference.forests import Forests
@@ -26,7 +27,7 @@ meet, deletions come first, so that each set of matches has one path."""
 
 
 class Paths(NamedTuple):
-    """All paths of m by n positions, and the kind, row, column and gap of each edge.
+    """All paths of m by n positions (less than 2²⁸ cells), and the kind, row, column and gap of each edge.
 
     Attributes
     ----------
@@ -42,10 +43,10 @@ class Paths(NamedTuple):
     """
 
     forest: Forests
-    state: Indices
-    row: Indices
-    column: Indices
-    gap: Indices
+    state: NDArray[np.int32]
+    row: NDArray[np.int32]
+    column: NDArray[np.int32]
+    gap: NDArray[np.int32]
 
     @property
     def matches(self) -> Indices:
@@ -62,15 +63,19 @@ def all_paths(m: int, n: int, local: bool = False) -> Paths:
     cell, step = np.nonzero(np.stack([(i > 0) & (j > 0), i > 0, j > 0, i >= 0], axis=1)[:, state])
     # Columns are items, tails (−1: none), states, rows, columns and gaps.
     steps = 4 * cell + state[step], 4 * (cell - back[state[step]]) + source[step], state[step], i[cell] - 1, j[cell] - 1
-    blocks = [np.array([*steps, gap[step]])]
+    blocks = [np.array([*steps, gap[step]], dtype=np.int32)]
     inner, last = np.flatnonzero((i > 0) & (j > 0)) if local else np.zeros(1, dtype=np.int64), 4 * len(cells)
     zeros = np.zeros(len(inner), dtype=np.int64)
     # Global paths begin with a match of nothing.
-    blocks.append(np.array([4 * inner + MATCH, zeros - 1, zeros + MATCH, i[inner] - 1, j[inner] - 1, zeros + FREE]))
+    blocks.append(
+        np.array(
+            [4 * inner + MATCH, zeros - 1, zeros + MATCH, i[inner] - 1, j[inner] - 1, zeros + FREE], dtype=np.int32
+        )
+    )
     if local:
         ends = np.append(4 * inner + MATCH, -1)
         zeros = np.zeros(len(ends), dtype=np.int64)
-        blocks.append(np.array([zeros + last, ends, zeros + ANY, zeros - 1, zeros - 1, zeros + FREE]))
+        blocks.append(np.array([zeros + last, ends, zeros + ANY, zeros - 1, zeros - 1, zeros + FREE], dtype=np.int32))
         last += 1
     edges = np.concatenate(blocks, axis=1)
     item, tail, *meaning = edges[:, np.argsort(edges[0], kind="stable")]
@@ -78,7 +83,7 @@ def all_paths(m: int, n: int, local: bool = False) -> Paths:
         np.array([0, last]),
         offsets_from_lengths(np.bincount(item, minlength=last)),
         offsets_from_lengths(1 * (tail >= 0)),
-        tail[tail >= 0],
+        tail[tail >= 0].astype(np.int64),
         np.zeros(len(item), dtype=np.int64),
     )
     return Paths(forest, *meaning)

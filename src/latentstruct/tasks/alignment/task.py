@@ -37,8 +37,8 @@ MOST_CELLS = 10**9
 """Largest product of the lengths of a pair, which is the number of bytes needed to trace the best path back."""
 MOST_POOLED_CELLS = 10**8
 """The same for sums over all alignments, which take 24 bytes per cell, and for all marginals of a batch together."""
-MOST_DERIVED_CELLS = 2 * 10**6
-"""The same for the best alignments and for samples, which take about 500 bytes per cell."""
+MOST_DERIVED_CELLS = 10**6
+"""The same for the best alignments and for samples, which take about 1.7 kB per cell."""
 LINEAR_DOMAIN_SPREAD = 100.0
 """Largest score of a step, in temperatures, for which sums over paths are not kept as logarithms."""
 
@@ -328,7 +328,7 @@ class Alignment(DerivedAnswers, BaseTask):
             scores, paths = np.empty((height, width)), all_paths(height, width, local)
             kernels.match_scores(batch.pairs, scoring, k, scores)
             matches, edges = paths.matches, np.array([-scoring.open, -scoring.extend, 0.0])[paths.gap]
-            places = np.column_stack([paths.row, paths.column])[matches]
+            places = np.column_stack([paths.row, paths.column])[matches].astype(np.int64)
             edges[matches] = scores[*places.T]
 
             def outputs(used: NDArray[np.uint8], matches: Indices = matches, places: Matches = places) -> list[Matches]:
