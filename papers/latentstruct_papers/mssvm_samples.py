@@ -114,14 +114,11 @@ class SampleSizes:
 
     def draw(self, axes: "Axes") -> None:
         """Draw the errors against the number of examples."""
-        for marker, model in zip("osd", MODELS, strict=True):
-            found = 100 * np.array([self.scores.found[size, model.name] for size in self.sizes])
-            errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
-            axes.errorbar(self.sizes, found.mean(axis=1), errors, marker=marker, capsize=2, label=model.name)
         axes.axhline(100 * float(np.mean(self.scores.found[(TRUE,)])), color="grey", linestyle=":", label=TRUE)
         axes.set(xlabel="training examples", ylabel="test error in %")
         axes.set_xscale("log", base=2)
-        axes.legend()
+        keys = {model.name: [(size, model.name) for size in self.sizes] for model in MODELS}
+        self.scores.draw(axes, self.sizes, keys)
 
 
 def _show(arguments: tuple[Any, ...], found: dict[str, list[float]]) -> str:

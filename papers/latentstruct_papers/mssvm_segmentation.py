@@ -99,14 +99,10 @@ class Segmentation:
 
     def draw(self, axes: "Axes") -> None:
         """Draw the errors against the share of missing labels."""
-        percent = 100 * np.array(self.shares)
-        for marker, model in zip("osd", MODELS, strict=True):
-            found = 100 * np.array([self.scores.found[self.noise, share, model.name] for share in self.shares])
-            errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
-            axes.errorbar(percent, found.mean(axis=1), errors, marker=marker, capsize=2, label=model.name)
+        keys = {model.name: [(self.noise, share, model.name) for share in self.shares] for model in MODELS}
+        self.scores.draw(axes, [100 * share for share in self.shares], keys)
         axes.set(xlabel="missing labels in %", ylabel="test error in %", title=f"noise of variance {self.noise:g}")
         axes.set_ylim(bottom=0)
-        axes.legend()
 
 
 def draw_image(axes: "Axes") -> None:

@@ -2,9 +2,10 @@
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from latentstruct.solvers import CCCP, Subgradient
 from latentstruct.tasks import Graph
 from latentstruct_papers.findings import Claim, above
 from latentstruct_papers.simulated import HiddenField
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 C = 1.0
 """Weight of each example, as in the paper."""
@@ -170,6 +174,14 @@ class Scores:
         if first not in self.found or second not in self.found:
             return None
         return show_mean(np.subtract(self.found[first], self.found[second]), signed=True)
+
+    def draw(self, axes: "Axes", at: Sequence[float], keys: Mapping[str, Sequence[tuple[Hashable, ...]]]) -> None:
+        """Draw the mean with its standard error against `at`; `keys` are those of each method."""
+        for marker, (name, ours) in zip(cycle("osd^vx"), keys.items(), strict=False):
+            found = 100 * np.array([self.found[key] for key in ours])
+            errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
+            axes.errorbar(at, found.mean(axis=1), errors, marker=marker, capsize=2, label=name)
+        axes.legend()
 
     def to_dict(self) -> dict[str, list[float]]:
         """Return all accuracies by the names of their keys."""

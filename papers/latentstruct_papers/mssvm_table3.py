@@ -105,12 +105,9 @@ class Uncertainty:
 
     def draw(self, axes: "Axes") -> None:
         """Draw accuracy against σ_h."""
-        for marker, model in zip("osd^vx", COMPARED, strict=True):
-            found = 100 * np.array([self.scores.found[spread, model.name] for spread in self.spreads])
-            errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
-            axes.errorbar(self.spreads, found.mean(axis=1), errors, marker=marker, capsize=2, label=model.name)
         axes.set(xscale="log", xlabel="spread σ_h of the weights of hidden nodes", ylabel="test accuracy in %")
-        axes.legend()
+        keys = {model.name: [(spread, model.name) for spread in self.spreads] for model in COMPARED}
+        self.scores.draw(axes, self.spreads, keys)
 
 
 def run(setup: Setup) -> Findings:
