@@ -68,7 +68,7 @@ class Settings:
     final_C: float = 0.1
     gibbs_sweeps: int = 100
     gibbs_starts: int = 3
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0,)
     seed: int = 0
 
 
