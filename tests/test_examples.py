@@ -25,7 +25,7 @@ def imported(path):
     """Return (module, name) of all that a script takes from the library."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "latentstruct":
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in ("latentstruct", "latentstruct_papers"):
             found += [(node.module, name.name) for name in node.names]
     return found
 

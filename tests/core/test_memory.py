@@ -50,8 +50,10 @@ def test_many_labels_ask_for_the_label_column(small, task):
 
 
 def test_a_long_sequence_is_refused(small):
+    task = Motif(5)
+    task.learn(["ACGTACGT", "TTTTTTTT"], [1, -1])
     with raises("X", got="30000000 of them in one sequence (1.2 GiB)", hint="Split long sequences"):
-        Motif(5).prepare(["ACGT", "A" * 30_000_000])
+        task.prepare(["ACGT", "A" * 30_000_000])
 
 
 def test_prepared_data_that_claim_many_inputs_are_refused(small, tmp_path):

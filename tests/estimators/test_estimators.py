@@ -176,14 +176,14 @@ def test_costs_shift_predictions():
 )
 def test_labels_of_any_kind(labels, kind):
     outputs = [labels[k] for k in Y]
-    model = StructuralSVM(Multiclass()).fit(X, outputs)
+    # None may be a label, but only if it is declared: it might as well have been meant for a missing one.
+    model = StructuralSVM(Multiclass(labels=labels if None in labels else None)).fit(X, outputs)
     predicted = model.predict(X)
     assert predicted.shape == (60,)
     assert predicted.dtype.kind == kind
     assert set(predicted) <= set(labels)
     assert model.score(X, outputs) > 0.7
     sequences = [[labels[int(v == "V")] for v in y] for y in LABELS]
-    # None may be a label, but only if it is declared: it might as well have been meant for an unknown one.
     chain = StructuralSVM(Chain(labels=labels[:2] if None in labels else None)).fit(SEQUENCES, sequences)
     assert all(y.shape == (len(x),) for x, y in zip(SEQUENCES, chain.predict(SEQUENCES), strict=True))
     assert chain.score(SEQUENCES, sequences) > 0.75

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
-from latentstruct.cli.declaring import option
+from latentstruct.cli.declaring import option, seed_option
 from latentstruct.exceptions import InputError
 
 BEST, RISK, F1 = "best", "risk", "f1"
@@ -20,7 +20,7 @@ class Decoding:
         "Outputs that are the best ones, have the least expected loss (exact for tokens and nodes, of other kinds the "
         "best among 100 samples), or the largest expected F1 of spans or constituents (the best among 100 samples).",
     )
-    seed: int = option(0, "Random seed of samples.", min=0)
+    seed: int = seed_option()
 
     @property
     def given_answers(self) -> dict[str, Any]:

@@ -154,25 +154,22 @@ class Chain(ItemLabels[ChainBatch]):
         if SKIPPED in seen:
             del seen[SKIPPED]
             seen[UNKNOWN] = None
-        labels = LabelSet.learn(seen)
         for mistaken in (None, str(UNKNOWN)):
-            if self.labels is None and mistaken in labels.index:
+            if self.labels is None and mistaken in seen:
                 raise InputError(
                     "Y",
                     mistaken,
                     "the integer -1 where a label is unknown",
                     "Use lists instead of arrays of strings, or declare this label in `labels`.",
                 )
-        latent = UNKNOWN in labels.index
-        known = [label for label in labels.labels if not is_unknown(label)]
+        known = [label for label in seen if not is_unknown(label)]
         if not known:
             raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known label")
-        if self._earlier_labels and self.labels is None:
-            labels = LabelSet([*self._earlier_labels, *(one for one in known if one not in set(self._earlier_labels))])
-        elif latent or self.labels is not None:
-            labels = LabelSet.learn(known, self.labels)
+        labels, earlier = LabelSet.learn(known, self.labels), self._earlier_labels
+        if earlier and self.labels is None:
+            labels = LabelSet([*earlier, *(one for one in labels.labels if one not in set(earlier))])
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
-        self._set(labels, n_inputs, latent)
+        self._set(labels, n_inputs, len(known) < len(seen))
 
     def follow(self, earlier: BaseTask) -> None:
         """Keep the labels of an earlier chain, before new ones, unless labels are declared."""
