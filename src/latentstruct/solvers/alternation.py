@@ -112,7 +112,7 @@ class Alternation(BaseSolver):
 
     def check(self, objective: Problem) -> None:
         """Raise unless the parameters are valid."""
-        self.check_needs(objective)
+        super().check(objective)
         W_SOLVER.check(self.solver, "solver")
 
     def minimize(
@@ -436,7 +436,7 @@ class Imputation(Alternation):
         if self.inner != "convex":
             super().check(objective)
             return
-        self.check_needs(objective)
+        BaseSolver.check(self, objective)
         CONVEX_SOLVER.check(self.solver, "solver")
 
     def _begin(

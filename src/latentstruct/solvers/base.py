@@ -511,11 +511,7 @@ class BaseSolver(Parametrized):
             return "", 0.0, 1
         return "gap" if "convex" in objective.properties else "", self.tol, 1
 
-    def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters are compatible."""
-        self.check_needs(objective)
-
-    def check_needs(self, objective: Problem) -> None:
+    def check(self, objective: Any) -> None:
         """Raise unless the objective has the properties that this solver needs and the parameters are valid."""
         missing = sorted(self.needs - objective.properties)
         if missing:

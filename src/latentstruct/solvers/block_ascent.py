@@ -171,42 +171,42 @@ class BlockAscent(BaseSolver):
         # The best weights so far are always known.
         monitor.closing = None
         if not monitor.resumed:
-            point.rng, point.average = np.random.default_rng(self.random_state), w
-            # After a bundle has stalled, only precise iterations may still gain something.
-            point.precise = point.after_bundle = after_bundle
-            point.began = len(monitor.history)
-            point.warm = state is None and bool(w.any())
-            if state is not None and not self.settle:
-                # The planes and nearly optimal dual variables are known: only the slow last part remains.
-                point.patience = 0
-            elif has_many_weights(objective):
-                point.patience = NEVER
-            elif point.warm:
-                point.patience = WARM_PATIENCE
-            if not point.warm:
-                self._begin(point, state is None)
+            self._prepare(point, w, state is None, after_bundle)
+        if not (monitor.resumed or point.warm):
+            if state is not None and self.settle:
+                self._settle(point)
+            if state is None or self.settle:
+                point.average = point.w.copy()
+            point.query(point.average)
+            for _ in range(FIRST_PASSES if state is None else 0):
+                # Each part is queried at the w that results from the earlier ones.
+                for rows in np.array_split(point.rng.permutation(point.every), min(PARTS, len(point.every))):
+                    point.query_rows(rows)
+                    point.ascend(rows, steps=self.steps)
+            if state is not None and monitor.is_small():
+                monitor.close_iteration()
         while not (monitor.reason or gives_up(point)):
-            self._iterate(point)
+            if not self._advance(point):
+                point.query(point.average)
             monitor.close_iteration()
         return point
 
-    def _begin(self, point: Ascent, cold: bool) -> None:
-        """Query the oracle at the w of kept planes, or in parts if the start is cold."""
-        if not cold and self.settle:
-            self._settle(point)
-        if cold or self.settle:
-            point.average = point.w.copy()
-        point.query(point.average)
-        for _ in range(FIRST_PASSES if cold else 0):
-            # Each part is queried at the w that results from the earlier ones.
-            for rows in np.array_split(point.rng.permutation(point.every), min(PARTS, len(point.every))):
-                point.query_rows(rows)
-                point.ascend(rows, steps=self.steps)
-        if not cold and point.monitor.is_small():
-            point.monitor.close_iteration()
+    def _prepare(self, point: Ascent, w: Vector, cold: bool, after_bundle: bool) -> None:
+        """Set how a new run proceeds; `cold` if there are no kept planes."""
+        point.rng, point.average = np.random.default_rng(self.random_state), w
+        point.began, point.warm = len(point.monitor.history), cold and bool(w.any())
+        # After a bundle has stalled, only precise iterations may still gain something.
+        point.precise = point.after_bundle = after_bundle
+        if not cold and not self.settle:
+            # The planes and nearly optimal dual variables are known: only the slow last part remains.
+            point.patience = 0
+        elif has_many_weights(point.objective):
+            point.patience = NEVER
+        elif point.warm:
+            point.patience = WARM_PATIENCE
 
-    def _iterate(self, point: Ascent) -> None:
-        """Improve the dual variables, and query the oracle at an average of the iterates unless that is not needed."""
+    def _advance(self, point: Ascent) -> bool:
+        """Improve the dual variables, and move the average to query at; return whether no further query is needed."""
         point.store.tick()
         iterations, share = len(point.monitor.history) + 1, AVERAGE
         if not (point.precise or point.warm):
@@ -214,7 +214,7 @@ class BlockAscent(BaseSolver):
         else:
             self._settle(point)
             if point.certifies():
-                return
+                return True
         if point.warm:
             # The objective is low at the best weights, but the planes that are active near them are missing.
             assert point.monitor.best is not None
@@ -225,7 +225,7 @@ class BlockAscent(BaseSolver):
         add_scaled(point.w, share, point.average)
         if iterations % REFRESH_EVERY == 0:
             point.refresh()
-        point.query(point.average)
+        return False
 
     def _sweep(self, point: Ascent) -> None:
         """Increase the dual over the kept planes while that gains more per visit than new planes did."""
