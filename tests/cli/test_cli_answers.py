@@ -113,8 +113,15 @@ def test_labels_are_fixed(trained, tmp_path):
     assert lines[1].split() == ["Lee", "B-LOC", "B-LOC"]
     wrong = fail("predict", tmp_path / "tagger", "-", "--pins", stdin="Ann B-DOG\n\n")
     assert "B-DOG" in wrong
-    message = fail("predict", tmp_path / "tagger", "-", "--pins", "--topk", "2", stdin=text)
+    shown = run("predict", tmp_path / "tagger", "-", "--pins", "--topk", "200", stdin=text).stdout
+    blocks = [block.splitlines() for block in shown.strip().split("\n\n")]
+    assert all(block[1].split()[2] == "B-LOC" for block in blocks)
+    assert sum(float(block[0].split()[4]) for block in blocks) == pytest.approx(1, abs=1e-2)
+    message = fail("predict", tmp_path / "tagger", "-", "--samples", "3", "--topk", "2", stdin=text)
     assert "must be left out with" in message
+    assert "must be left out with" in fail(
+        "predict", tmp_path / "tagger", "-", "--pins", "--decode", "risk", stdin=text
+    )
 
 
 def test_spans_and_nodes_are_fixed(trained):

@@ -89,6 +89,25 @@ def test_graphs_that_have_no_exact_answers_are_refused():
         task.topk(task.prepare(graphs), np.zeros(task.n_features), 2)
 
 
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(KINDS))
+def test_answers_agree_with_fixed_labels(seed, kind):
+    rng, graphs, truth = random_data(seed, kind, share=0.5, hidden=False)
+    task, _, Y = learned(graphs, truth)
+    w = rng.normal(size=task.n_features)
+    listed = list_assignments(graphs, truth, STATES, True, hamming)
+    keys, scores = [], []
+    for graph, one, y in zip(graphs, listed, Y, strict=True):
+        names = [tuple(in_labels(graph, x)) for x in one.items]
+        kept = [k for k, x in enumerate(names) if all(a in (-1, b) for a, b in zip(y, x, strict=True))]
+        keys.append([names[k] for k in kept])
+        scores.append((one.features @ w)[kept])
+    batch = task.prepare(graphs, Y)
+    check_best(task.topk(batch, w, 300), keys, scores, 300, lambda one: tuple(one.y.tolist()))
+    drawn = task.sample(batch, w, SOFT, 500, np.random.default_rng(seed))
+    check_samples(drawn, keys, scores, lambda y: tuple(y.tolist()))
+
+
 # ---- alignments ----------------------------------------------------------------------------------------------
 
 
@@ -120,6 +139,20 @@ def test_samples_of_alignments_have_the_frequencies_of_the_model(mode):
     scores = [np.array([letter_features(a, b, one, mode == "local") @ w for one in sets]) for (a, b), sets in both]
     drawn = task.sample(task.prepare(X), w, SOFT, 4000, np.random.default_rng(0))
     check_samples(drawn, keys, scores, matches_of)
+
+
+@settings(deadline=None, max_examples=40)
+@given(small_pairs(), st.sampled_from(["local", "global"]))
+def test_answers_agree_with_fixed_matches(data, mode):
+    X, Y, w = data
+    task = Alignment(mode=mode, alphabet=LETTERS)
+    task.learn(X, Y)
+    keys, scores = [], []
+    for (a, b), y in zip(X, Y, strict=True):
+        keys.append([one for one in all_match_sets(len(a), len(b)) if set(matches_of(y)) <= set(one)])
+        scores.append(np.array([letter_features(a, b, one, mode == "local") @ w for one in keys[-1]]))
+    batch = task.prepare(X, Y)
+    check_best(task.topk(batch, w, 1000), keys, scores, 1000, lambda one: matches_of(one.y))
 
 
 def test_long_pairs_have_their_best_alignment_first():

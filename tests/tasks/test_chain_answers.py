@@ -62,7 +62,8 @@ def test_answers_are_the_enumeration(seed, rules, ends, scale):
     partial = [[-1 if rng.random() < 0.5 else one for one in y] for y in Y]
     found, best = model.predict(X), model.predict_topk(X, 4)
     probabilities, marginals = np.exp(model.log_probability(X, partial)), model.marginals(X)
-    completed = model.complete(X, partial)
+    completed, fixed = model.complete(X, partial), model.predict_topk(X, 100, y=partial)
+    drawn = model.sample(X, 50, random_state=seed, y=partial)
     for i, x in enumerate(X):
         items, scores = enumerated(model, x, rules)
         order = np.argsort(-scores, kind="stable")
@@ -72,6 +73,10 @@ def test_answers_are_the_enumeration(seed, rules, ends, scale):
         np.testing.assert_allclose([one.score for one in best[i]], scores[order[:4]], atol=1e-9)
         agree = [all(known in (-1, one) for known, one in zip(partial[i], item, strict=True)) for item in items]
         np.testing.assert_allclose(probabilities[i], np.exp(log_sum(scores[agree]) - total), atol=1e-9)
+        kept = [tuple(items[k]) for k in order if agree[k]]
+        assert {tuple(one.y) for one in fixed[i]} == set(kept)
+        np.testing.assert_allclose([one.score for one in fixed[i]], scores[order][np.array(agree)[order]], atol=1e-9)
+        assert set(map(tuple, drawn[i])) <= set(kept)
         assert list(completed[i]) == items[max(np.flatnonzero(agree), key=lambda k: scores[k])]
         for t in range(len(x)):
             expected = [np.exp(scores[[item[t] == label for item in items]] - total).sum() for label in LABELS]

@@ -66,6 +66,29 @@ def test_probabilities_of_parts_agree_with_the_list():
         assert found == pytest.approx(expected, abs=1e-9)
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6))
+def test_answers_agree_with_fixed_segments(seed):
+    rng, X, model = trained(seed)
+    # A part of some segmentation is fixed.
+    known = []
+    for x in X:
+        every = list(scores_of(x, model.coef_))
+        chosen = every[rng.integers(len(every))]
+        known.append([(a, b, -1 if rng.random() < 0.3 else label) for a, b, label in chosen if rng.random() < 0.5])
+    drawn = model.sample(X, 300, random_state=0, y=known)
+    for x, part, best, samples in zip(X, known, model.predict_topk(X, 100, y=known), drawn, strict=True):
+        listed = scores_of(x, model.coef_)
+        agree = {}
+        for one, score in listed.items():
+            found = {(a, b): label for a, b, label in one}
+            if all(found.get((a, b)) in ((label,) if label != -1 else LABELS) for a, b, label in part):
+                agree[one] = score
+        assert {tuple(one.y) for one in best} == set(sorted(agree, key=agree.get, reverse=True)[:100])
+        assert np.allclose([one.score for one in best], sorted(agree.values(), reverse=True)[:100])
+        assert set(map(tuple, samples)) <= set(agree)
+
+
 def test_models_without_probabilities_do_not_draw():
     _, X, model = trained(3, StructuralSVM)
     with raises():

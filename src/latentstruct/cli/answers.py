@@ -66,8 +66,9 @@ def check_answers(given: Mapping[str, Any], supported: frozenset[str], name: str
     for key, value in chosen.items():
         if key not in supported or (key == "decode" and value not in supported):
             raise InputError(key, value, f"left out for a {name} model")
-    for other in list(chosen)[1:]:
-        raise InputError(next(iter(chosen)), next(iter(chosen.values())), f"left out with `{other}`")
+    if chosen.keys() >= {"pins", "decode"} or len(chosen.keys() - {"pins"}) > 1:
+        (key, value), *_, (other, _) = chosen.items()
+        raise InputError(key, value, f"left out with `{other}`")
 
 
 def has_probabilities(estimator: Any) -> bool:
@@ -106,19 +107,25 @@ class Answer(NamedTuple):
         return {"rank": self.rank, **({} if self.value is None else {self.measure: float(f"{self.value:.6g}")})}
 
 
-def several(estimator: Any, X: Any, answers: Answers) -> list[Answer]:
-    """Return the k best outputs of each example with their probabilities, or else scores; or samples."""
+def several(estimator: Any, X: Any, answers: Answers, fixed: Sequence[Any] | None = None) -> list[Answer]:
+    """Return the k best outputs of each example with their probabilities, or else scores; or samples.
+
+    Parts of outputs may be fixed; probabilities are those given these parts.
+    """
     if answers.samples is not None:
         require_probabilities(estimator, "samples", answers.samples)
-        drawn = estimator.sample(X, answers.samples, random_state=answers.seed)
+        drawn = estimator.sample(X, answers.samples, random_state=answers.seed, y=fixed)
         return [Answer(i, y, rank, "sample", None) for i, ys in enumerate(drawn) for rank, y in enumerate(ys, 1)]
-    best = estimator.predict_topk(X, answers.topk)
+    best = estimator.predict_topk(X, answers.topk, y=fixed)
     found = [(i, one, rank) for i, some in enumerate(best) for rank, one in enumerate(some, 1)]
     measure, values = "score", [one.score for _, one, _ in found]
     if has_probabilities(estimator) and found:
         inputs = [X[i] for i, _, _ in found]
         measure, values = "probability", estimator.log_probability(inputs, [one.y for _, one, _ in found]).tolist()
-        values = list(map(math.exp, values))
+        if fixed is not None:
+            given = estimator.log_probability(X, fixed).tolist()
+            values = [value - given[i] for value, (i, *_) in zip(values, found, strict=True)]
+        values = [min(1.0, math.exp(value)) for value in values]
     return [Answer(i, one.y, rank, measure, value) for (i, one, rank), value in zip(found, values, strict=True)]
 
 

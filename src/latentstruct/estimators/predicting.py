@@ -142,7 +142,7 @@ class Predicting(StoredExamples):
         return [prediction.h for prediction in self._decoded(X)]
 
     @_has("topk")
-    def predict_topk(self, X: Any, k: int = 5) -> list[list[Prediction]]:
+    def predict_topk(self, X: Any, k: int = 5, y: Any = None) -> list[list[Prediction]]:
         """Return the k best outputs of each example with their scores, the best first; fewer if there are not as many.
 
         Parameters
@@ -151,6 +151,8 @@ class Predicting(StoredExamples):
             The examples.
         k : int, default=5
             Number of outputs.
+        y : sequence of length n, optional
+            What is fixed in the outputs, as in `complete`.
 
         Returns
         -------
@@ -159,10 +161,10 @@ class Predicting(StoredExamples):
         """
         check_weights(self)
         integer(1).check(k, "k")
-        return self.task_.topk(self._prepared(X), self.coef_, k)
+        return self.task_.topk(self._fixed(X, y), self.coef_, k)
 
     @_has("sample")
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> list[list[Any]]:
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None, y: Any = None) -> list[list[Any]]:
         """Return outputs of each example, drawn from the P(y, h | x) of `marginals`.
 
         Parameters
@@ -173,6 +175,8 @@ class Predicting(StoredExamples):
             Number of outputs per example.
         random_state : int or None, default=None
             Seed; None draws other outputs each time.
+        y : sequence of length n, optional
+            What is fixed in the outputs, as in `complete`; the others are drawn given these parts.
 
         Returns
         -------
@@ -182,7 +186,13 @@ class Predicting(StoredExamples):
         check_weights(self)
         integer(1).check(n_samples, "n_samples")
         temperature, rng = self._soft_temperature(), np.random.default_rng(random_state)
-        return self.task_.sample(self._prepared(X), self.coef_, temperature, n_samples, rng)
+        return self.task_.sample(self._fixed(X, y), self.coef_, temperature, n_samples, rng)
+
+    def _fixed(self, X: Any, y: Any) -> Batch:
+        """Return the batch of examples, labeled if parts of their outputs are fixed."""
+        if y is not None and not self.task_.tags.partial_outputs:
+            raise InputError("y", y, f"None for {type(self.task_).__name__}, whose outputs cannot be fixed in part")
+        return self._prepared(X, y)
 
     @available_if(_is_soft)
     def log_probability(self, X: Any, y: Any) -> Vector:

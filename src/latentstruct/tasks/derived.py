@@ -35,7 +35,7 @@ class DerivedAnswers:
     latent: bool
 
     def derivations(self, batch: Any, w: Vector) -> Iterable[Derivable]:
-        """Return all outputs of the examples of a batch, in their order."""
+        """Return all outputs of the examples of a batch, in their order; if it is labeled, those that agree with it."""
         raise NotImplementedError
 
     def topk(self, batch: Any, w: Vector, k: int) -> list[list[Prediction]]:

@@ -48,6 +48,24 @@ class Paths(NamedTuple):
     column: NDArray[np.int32]
     gap: NDArray[np.int32]
 
+    def contradicts(self, known: NDArray[np.int64], m: int, n: int) -> NDArray[np.bool_]:
+        """Return whether each edge contradicts known matches (k, 2), which are in order."""
+        partner, owner = np.full(m + 1, -1), np.full(n + 1, -1)
+        partner[known[:, 0]], owner[known[:, 1]] = known[:, 1], known[:, 0]
+        other = partner[self.row], owner[self.column]
+        matched = ((other[0] >= 0) & (other[0] != self.column)) | ((other[1] >= 0) & (other[1] != self.row))
+        wrong = np.select(
+            [self.state == MATCH, self.state == DELETE, self.state == INSERT],
+            [matched, other[0] >= 0, other[1] >= 0],
+            False,
+        )
+        if len(known):
+            # Local paths must not begin behind a known match, or end before one.
+            starts = (np.diff(self.forest.tail_at) == 0) & (self.state == MATCH)
+            ends = np.arange(len(wrong)) >= self.forest.edge_at[-2]
+            wrong |= (starts & (self.row > known[0, 0])) | (ends & (self.row < known[-1, 0]))
+        return wrong
+
     @property
     def matches(self) -> Indices:
         """The edges that are matches."""
@@ -75,7 +93,8 @@ def all_paths(m: int, n: int, local: bool = False) -> Paths:
     if local:
         ends = np.append(4 * inner + MATCH, -1)
         zeros = np.zeros(len(ends), dtype=np.int64)
-        blocks.append(np.array([zeros + last, ends, zeros + ANY, zeros - 1, zeros - 1, zeros + FREE], dtype=np.int32))
+        stops = (np.append(part[inner], 0) - 1 for part in (i, j))
+        blocks.append(np.array([zeros + last, ends, zeros + ANY, *stops, zeros + FREE], dtype=np.int32))
         last += 1
     edges = np.concatenate(blocks, axis=1)
     item, tail, *meaning = edges[:, np.argsort(edges[0], kind="stable")]

@@ -330,6 +330,9 @@ class Alignment(DerivedAnswers, BaseTask):
             matches, edges = paths.matches, np.array([-scoring.open, -scoring.extend, 0.0])[paths.gap]
             places = np.column_stack([paths.row, paths.column])[matches].astype(np.int64)
             edges[matches] = scores[*places.T]
+            if batch.truth is not None:
+                known = batch.truth[batch.pointers[k] : batch.pointers[k + 1]]
+                edges[paths.contradicts(known, height, width)] = -np.inf
 
             def outputs(used: NDArray[np.uint8], matches: Indices = matches, places: Matches = places) -> list[Matches]:
                 return [places[used[matches] > 0]]

@@ -590,8 +590,11 @@ class Chain(ItemLabels[ChainBatch]):
         ]
 
     def topk(self, batch: ChainBatch, w: Vector, k: int) -> list[list[Prediction]]:
-        """Return the k best labelings of each sequence, the best first; fewer if there are not as many."""
-        chosen = self._select(batch, Query(w, "free"))
+        """Return the k best labelings of each sequence, the best first; fewer if there are not as many.
+
+        Those of a labeled batch agree with its labels, as do those of `sample`.
+        """
+        chosen = self._select(batch, Query(w, "clamped" if batch.labeled else "free"))
         labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
         kernels.best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
         rows = [self._labelings(batch, row) for row in labels]
@@ -608,7 +611,7 @@ class Chain(ItemLabels[ChainBatch]):
         self, batch: ChainBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
     ) -> list[list[NDArray]]:
         """Return labelings of each sequence, drawn independently from P(y | x)."""
-        chosen = self._select(batch, Query(w, "free"))
+        chosen = self._select(batch, Query(w, "clamped" if batch.labeled else "free"))
         drawn = rng.random((n_samples, len(chosen.scores)))
         labels = np.empty(drawn.shape, dtype=np.int64)
         problem = chosen.scores, chosen.offsets, self._transitions(w), temperature.output, LINEAR_DOMAIN_SPREAD

@@ -325,7 +325,11 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
             states[node[chosen]] = state[chosen]
             return split(self.layout_.decode(states, batch.kinds, nothing), batch.offsets)
 
-        scores = forests.scores(every, batch.scores(Query(w, "free")))
+        unary, tables = batch.scores(Query(w, "free"))
+        if batch.truth is not None:
+            known = batch.truth[node]
+            unary = np.where((known != UNKNOWN) & (known != state), -np.inf, unary)
+        scores = forests.scores(every, (unary, tables))
         return [Derivable(forests.forests, scores, outputs)]
 
     def topk(self, batch: GraphBatch, w: Vector, k: int) -> list[list[Prediction]]:

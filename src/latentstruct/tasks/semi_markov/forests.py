@@ -31,14 +31,24 @@ class SegmentEdges(NamedTuple):
         """Return the values of the edges of one sequence by those of parts."""
         values = np.zeros(len(self.forest.losses))
         edges, first, stop, label = self.segments
-        token, inside = np.zeros((len(parts.token) + 1, parts.token.shape[1])), np.zeros(len(parts.token) + 1)
-        np.cumsum(parts.token, axis=0, out=token[1:])
-        np.cumsum(parts.inside, out=inside[1:])
+        (token, no_token), (inside, no_inside) = map(_summed, (parts.token, parts.inside))
         values[edges] = token[stop, label] - token[first, label] + inside[stop] - inside[first + 1]
+        blocked = (no_token[stop, label] > no_token[first, label]) | (no_inside[stop] > no_inside[first + 1])
+        values[edges[blocked]] = -np.inf
         values[edges] += parts.begin[first] + parts.length[stop - first - 1, label]
         edges, before, after = self.neighbors
         values[edges] = parts.transition[before, after]
         return values
+
+
+def _summed(values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return the sums of all but the infinite values before each row, and the numbers of these."""
+    blocked = np.isneginf(values)
+    found = []
+    for one in (np.where(blocked, 0.0, values), blocked.astype(np.float64)):
+        found.append(np.zeros((len(one) + 1, *one.shape[1:])))
+        np.cumsum(one, axis=0, out=found[-1][1:])
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -357,7 +357,7 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
 
     def derivations(self, batch: SegmentBatch, w: Vector) -> list[Derivable]:
         """Return all segmentations as derivations."""
-        query = Query(w, "free")
+        query = Query(w, "clamped" if batch.labeled else "free")
         forests = self._forests(batch)
         scores = forests.scores_of(self._parts(batch, query).scores(query))
         return [Derivable(forests.joined, scores, lambda used: self._divided(batch, *forests.tokens(used)))]

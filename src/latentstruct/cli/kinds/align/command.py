@@ -147,6 +147,8 @@ class AlignKind(KindSpec):
         pairs = io.read_sequence_pairs(data)
         check_letters(pairs, data)
         X, answers = with_tracks(pairs, tracks), model.answers
+        if answers.several and answers.pins:
+            raise InputError("pins", True, "left out with several alignments of a pair")
         if answers.several:
             found = several(model.estimator, X, answers)
             notes = [" ".join(f"{name}={value}" for name, value in one.note.items()) for one in found]

@@ -407,13 +407,13 @@ class ChainKind(KindSpec):
         else:
             sentences = record.read(data, with_labels=answers.pins)
             X = model.features.transform(record.used_columns(sentences, data))
+        fixed = fixed_labels(record, sentences, data) if answers.pins else None
         if answers.several:
-            ranked = with_ranks(sentences, several(estimator, X, answers))
+            ranked = with_ranks(sentences, several(estimator, X, answers, fixed))
             io.write_conll(output, *ranked, sentences.separator)
             return
         if answers.pins:
-            record.check_labeled(sentences, data)
-            found = estimator.complete(X, fixed_labels(record, sentences, data))
+            found = estimator.complete(X, fixed)
         else:
             found = self.outputs(replace(model, estimator=estimator), X)
         labels = [labels.tolist() for labels in found]
@@ -520,6 +520,7 @@ def with_ranks(sentences: Iterable[Any], found: Sequence[Answer]) -> tuple[list[
 
 def fixed_labels(record: ChainRecord, sentences: "io.ColumnSentences", name: str) -> list[list[Any]]:
     """Return the labels of sentences for --pins, -1 where they are unknown."""
+    record.check_labeled(sentences, name)
     unknown = (record.unknown, record.skipped, "?", EMPTY if record.conllu else None)
     return [[UNKNOWN if one in unknown else one for one in labels] for labels in record.labels_of(sentences, name)]
 

@@ -234,15 +234,18 @@ class GraphKind(KindSpec):
     def predict(self, model: Trained, data: str, output: str) -> None:
         records, estimator, answers = io.read_graphs(data), model.estimator, model.answers
         X = model.features.transform(records)
+        fixed = None
+        if answers.pins:
+            check_known_labels(records, data, model, False)
+            fixed = io.graph_labels(records)
         if answers.several:
-            ranked = several(estimator, X, answers)
+            ranked = several(estimator, X, answers, fixed)
             graphs, ys = [records[one.example] for one in ranked], [one.y for one in ranked]
             io.write_graphs(output, io.predicted_graphs(graphs, ys, ys, notes=[one.note for one in ranked]))
             return
         confidences = None
         if answers.pins:
-            check_known_labels(records, data, model, False)
-            found = estimator.complete(X, io.graph_labels(records))
+            found = estimator.complete(X, fixed)
         elif answers.decode != BEST:
             found = self.outputs(model, X)
         else:

@@ -181,13 +181,15 @@ class SegmentsKind(KindSpec):
             model.answers.refuse_confidence(model.estimator)
         sentences = read_sentences(data, labeled=False, plain=text)
         texts, X = sentences.texts, model.features.transform(sentences.inputs())
+        fixed = None
+        if model.answers.pins:
+            fixed = [[(a, b, -1 if label is None else label) for a, b, label in one] for one in sentences.spans]
         if model.answers.several:
-            found = several(model.estimator, X, model.answers)
+            found = several(model.estimator, X, model.answers, fixed)
             texts = [replace(texts[one.example], others={**texts[one.example].others, **one.note}) for one in found]
             outputs: Sequence[Any] = [one.y for one in found]
         elif model.answers.pins:
-            spans = [[(a, b, -1 if label is None else label) for a, b, label in one] for one in sentences.spans]
-            outputs = model.estimator.complete(X, spans)
+            outputs = model.estimator.complete(X, fixed)
         else:
             outputs = self.outputs(model, X)
         if confidence:
