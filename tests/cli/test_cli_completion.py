@@ -88,11 +88,11 @@ def test_the_script_works_in_bash_and_loads_nothing_heavy(tmp_path):
     program.chmod(0o755)
     shell = (
         f"{ask('source_bash')}\n"
-        "COMP_WORDS=(latentstruct reproduce lssvm-m); COMP_CWORD=2\n"
+        "COMP_WORDS=(latentstruct reproduce lssvm-p); COMP_CWORD=2\n"
         "_latentstruct_completion latentstruct\n"
         'echo "${COMPREPLY[@]}"\n'
     )
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, env=env, timeout=600)
-    assert done.stdout == "lssvm-motif\n"
+    assert done.stdout == "lssvm-precision\n"
     assert done.stderr == ""

@@ -19,6 +19,7 @@ from latentstruct.exceptions import InputError
 from latentstruct.tasks import Coreference, CorrelationClustering
 from latentstruct.testing import check_task
 from latentstruct_papers import lssvm_coref
+from latentstruct_papers.trials import Setup
 
 MODES = ("free", "augmented", "clamped")
 HARD = Temperature()
@@ -468,7 +469,7 @@ def small_corpus(n_documents=8):
 def test_experiment(monkeypatch, tmp_path):
     monkeypatch.setattr(lssvm_coref, "load_litbank", lambda home: small_corpus())
     said = []
-    findings = lssvm_coref.run(quick=True, say=said.append)
+    findings = lssvm_coref.run(Setup(quick=True, say=said.append))
     losses, measures = findings.tables
     names = [row[0] for row in losses.rows]
     assert list(dict.fromkeys(names)) == [

@@ -13,6 +13,7 @@ from latentstruct.cli.kinds.detect import report as detect
 from latentstruct.cli.kinds.segment import report as segment
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS, load_trained
+from latentstruct.features.boxes import box_geometry
 from latentstruct.viz.report.blocks import Drawing, FactList, Group, Photo, TableBlock, Text, Tokens
 from pictures import write_pictures
 
@@ -268,10 +269,16 @@ def test_places_are_those_that_choose_the_box(trained, monkeypatch):
     for group in kind.weight_blocks(model):
         if isinstance(group, Group):
             group.blocks[1].draw(None)
-    estimator = model.estimator
+    features, estimator = model.features, model.estimator
+    # A box scores as much by the drawn weights as by all, if its other features are zero.
     n_labels, n_places = len(estimator.classes_), len(drawn[0])
-    weights = estimator.coef_.reshape(-1, n_labels)[-n_places - 1 : -1]  # the last is that of the constant
-    np.testing.assert_allclose(drawn, model.features.geometry * weights.T)
+    image = np.random.default_rng(0).integers(0, 255, (60, 80, 3), dtype=np.uint8)
+    found = features.transform([image])[0]
+    geometry = box_geometry(found.boxes, 80, 60)
+    own = np.zeros_like(found.features)
+    own[:, features.n_appearance_ : features.n_appearance_ + n_places] = features.geometry * geometry
+    scores = own @ estimator.coef_[: own.shape[1] * n_labels].reshape(-1, n_labels)
+    np.testing.assert_allclose(geometry @ np.transpose(drawn), scores, atol=1e-6)
 
 
 # ---- graphs -----------------------------------------------------------------------------------------------------

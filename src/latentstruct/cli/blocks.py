@@ -117,7 +117,7 @@ def reliability_drawing(curve: Reliability) -> Drawing:
         "Share of right predictions against their probability; dots on the diagonal are calibrated. Expected "
         f"calibration error: {show_percent(curve.error)}."
     )
-    alt = "Reliability curve of the probabilities of predictions"
+    alt = "Reliability curve of the probabilities of predictions."
     return Drawing(lambda ax: plot_reliability(curve, ax), alt, caption, width=4.2)
 
 

@@ -199,11 +199,13 @@ def value_at(scores: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def in_bins(found: "metrics.Reliability") -> dict[str, Any]:
-    """Return a reliability curve as JSON values."""
+def with_calibration(scores: dict[str, Any], found: "metrics.Reliability | None") -> dict[str, Any]:
+    """Return scores with a reliability curve as JSON values, if there is one."""
+    if found is None:
+        return scores
     columns = (found.confidence.tolist(), found.accuracy.tolist(), found.n.tolist())
-    names = ("confidence", "accuracy", "n")
-    return {"error": found.error, "bins": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]}
+    bins = [dict(zip(("confidence", "accuracy", "n"), row, strict=True)) for row in zip(*columns, strict=True)]
+    return {**scores, "calibration": {"error": found.error, "bins": bins}}
 
 
 class KindSpec(ABC):
@@ -414,8 +416,7 @@ class KindSpec(ABC):
         if held_out.data is not None and self.prepare_options is not None and is_prepared(held_out.data):
             return self.score_prepared(model, held_out)
         data = self.read(model, held_out)
-        found = self.reliability(model, data)
-        return {**self.score(model, data), **({} if found is None else {"calibration": in_bins(found)})}
+        return with_calibration(self.score(model, data), self.reliability(model, data))
 
     def labeled_examples(self, model: Trained, data: Any) -> tuple[Any, Any]:
         """Return inputs and true outputs (−1 for what is unknown) of what `read` returned, for kinds that calibrate."""
@@ -494,7 +495,10 @@ class KindSpec(ABC):
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
         """Return the figures of `score` as text."""
-        return [(name, self.show_figure(value)) for name, value in self.figures(scores).items()]
+        facts = [(name, self.show_figure(value)) for name, value in self.figures(scores).items()]
+        if "calibration" in scores:
+            facts.append(("calibration error", show_percent(scores["calibration"]["error"])))
+        return facts
 
     def fold_facts(self, out_of_fold: Mapping[str, Any]) -> Facts:
         """Return the lines to show of out-of-fold figures; without any, that of the main score."""
@@ -565,14 +569,13 @@ class KindSpec(ABC):
     def examples(self, model: Trained, data: Any, source: str) -> "Examples":
         """Return predictions for what `read` returned, to be shown; `source` describes the data."""
         found = self.find(model, data)
-        scores = self.compare(model, data, found)
+        curve = self.reliability(model, data)
+        scores = with_calibration(self.compare(model, data, found), curve)
         shown: Examples = self._module("report").examples(model, data, found)
         facts = [*self.summarize(scores), *format_facts(self.report_facts, scores)]
-        curve = self.reliability(model, data)
         if curve is not None:
             from latentstruct.cli.blocks import reliability_drawing
 
-            facts.append(("calibration error", show_percent(curve.error)))
             shown = replace(shown, overview=[*shown.overview, reliability_drawing(curve)])
         return replace(shown, source=source, scores=facts)
 

@@ -12,7 +12,16 @@ from latentstruct.cli.answers import F1, RISK, Answer, several
 from latentstruct.cli.common import is_prepared, unknown_label
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_transitions, strongest_weights
-from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, Facts, KindSpec, Loaded, Trained, print_ratios
+from latentstruct.cli.kind import (
+    LABEL_WEIGHTS,
+    TRANSITIONS,
+    Facts,
+    KindSpec,
+    Loaded,
+    Trained,
+    print_ratios,
+    with_calibration,
+)
 from latentstruct.cli.kinds.chain.annotations import (
     ANNOTATOR_ERRORS,
     AnnotationOptions,
@@ -378,7 +387,8 @@ class ChainKind(KindSpec):
         data = open_for(model, self, held_out.data or "")
         truth = [labels for batch in data.batches for labels in data.task.true_outputs(batch)]
         guessed = [labels.tolist() for labels in model.estimator.predict(data)]
-        return compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
+        scores = compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
+        return with_calibration(scores, self.reliability(model, LabeledChains(data, truth, [])))
 
     def predict(
         self,

@@ -10,7 +10,7 @@ from latentstruct import io, tasks
 from latentstruct.cli.common import is_prepared, refuse_prepared, unknown_label, write_lines
 from latentstruct.cli.declaring import argument, option
 from latentstruct.cli.description import strongest_weights
-from latentstruct.cli.kind import LABEL_WEIGHTS, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import LABEL_WEIGHTS, KindSpec, Loaded, Record, Trained, with_calibration
 from latentstruct.cli.lazy import aligned_letters, fasta
 from latentstruct.cli.options import ConvexOptions, HeldOut, LabelOptions
 from latentstruct.cli.parameters import AUTO
@@ -187,8 +187,7 @@ class ClassesKind(KindSpec):
         return found
 
     def labeled_examples(self, model: Trained, data: Samples) -> tuple[Any, Any]:
-        known = [k for k, label in enumerate(data[1]) if label in model.labels]
-        return data[0][known], [data[1][k] for k in known]
+        return data
 
     def compare(self, model: Trained, data: Samples, found: list[Any]) -> dict[str, Any]:
         truth = data[1]
@@ -206,7 +205,8 @@ class ClassesKind(KindSpec):
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
         data = open_for(model, self, held_out.data or "")
         truth = [label for batch in data.batches for label in data.task.true_outputs(batch).tolist()]
-        return self.score(model, (data, truth))
+        stored = data, truth
+        return with_calibration(self.score(model, stored), self.reliability(model, stored))
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         if is_prepared(data):
