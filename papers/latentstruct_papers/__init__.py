@@ -117,7 +117,7 @@ EXPERIMENTS = {
     "modlat-one-size": Experiment(
         "latentstruct_papers.modlat_one_size",
         "ModLat, figure 1: boxes of a known size at an unknown place",
-        ("voc2012_mammals", "caltech_animals"),
+        ("voc2012_mammals", "caltech_animals", "mammals_boxes", "msrc_v2"),
         in_trials=True,
     ),
     "modlat-planted": Experiment(

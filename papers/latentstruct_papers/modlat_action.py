@@ -1,11 +1,11 @@
 """Kumar, Packer & Koller (2012), section 6.2 and figure 2: actions of persons in latent boxes."""
 
 from latentstruct_papers.findings import Findings
-from latentstruct_papers.modlat_detection import N_JITTERED, STRENGTHS, Setting, common_differences, run_on
+from latentstruct_papers.modlat_detection import JITTER, N_JITTERED, STRENGTHS, Setting, common_differences, run_on
 from latentstruct_papers.trials import Setup
 
-FULL = Setting(None, 5, STRENGTHS, N_JITTERED)
-QUICK = Setting(8, 2, (1.0, 1e2), 10)
+FULL = Setting(JITTER, None, 5, STRENGTHS, N_JITTERED)
+QUICK = Setting(JITTER, 8, 2, (1.0, 1e2), 10)
 
 
 def run(setup: Setup) -> Findings:

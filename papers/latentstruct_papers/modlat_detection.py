@@ -35,7 +35,6 @@ from latentstruct_papers.modlat_tables import (
     ILSVM,
     LOSSES,
     LSVM,
-    METHODS,
     MODLAT,
     TEST,
     Trial,
@@ -60,30 +59,38 @@ Load = Callable[[Any], Photographs]
 
 
 class Setting(NamedTuple):
-    """How much is done: photographs of each class (None is all), splits, values of C, candidates of a photograph."""
+    """How much is done.
 
+    Attributes
+    ----------
+    protocol : str
+        How candidates are made: see `candidates`.
+    n_each : int or None
+        Photographs of each class; None is all.
+    n_splits : int
+        Random splits.
+    strengths : tuple of float
+        Values of C.
+    n_boxes : int
+        Most candidates of a photograph.
+    """
+
+    protocol: str
     n_each: int | None
     n_splits: int
     strengths: tuple[float, ...]
     n_boxes: int
 
 
-class Source(NamedTuple):
-    """A data set, and how its candidates are made: see `candidates`."""
-
-    load: Load
-    protocol: str
-
-
-FULL = Setting(None, 5, STRENGTHS, 100)
-QUICK = Setting(8, 2, (1e-2, 1.0, 1e2), 30)
 SEVERAL_SIZES, ONE_SIZE, JITTER = "several sizes", "one size", "jitter"
-SOURCES = {
-    "mammals": Source(load_mammals, SEVERAL_SIZES),
-    "msrc animals": Source(load_msrc_animals, SEVERAL_SIZES),
-    "voc mammals": Source(load_voc_mammals, ONE_SIZE),
-    "caltech animals": Source(lambda home: load_caltech_animals(home, classes=CALTECH_SIX), ONE_SIZE),
-    "voc actions": Source(load_voc_actions, JITTER),
+FULL = Setting(SEVERAL_SIZES, None, 5, STRENGTHS, 100)
+QUICK = Setting(SEVERAL_SIZES, 8, 2, (1e-2, 1.0, 1e2), 30)
+SOURCES: dict[str, Load] = {
+    "mammals": load_mammals,
+    "msrc animals": load_msrc_animals,
+    "voc mammals": load_voc_mammals,
+    "caltech animals": lambda home: load_caltech_animals(home, classes=CALTECH_SIX),
+    "voc actions": load_voc_actions,
 }
 
 
@@ -214,10 +221,10 @@ def describe(name: str, photographs: Photographs, n_boxes: int, protocol: str = 
 
 
 @lru_cache(maxsize=1)
-def load_scenes(name: str, n_each: int | None, n_boxes: int, data_home: str | None) -> Scenes:
+def load_scenes(name: str, setting: Setting, data_home: str | None) -> Scenes:
     """Return the photographs of a data set with their candidates."""
-    source = SOURCES[name]
-    return describe(name, first_of_each(source.load(data_home), n_each), n_boxes, source.protocol)
+    photographs = first_of_each(SOURCES[name](data_home), setting.n_each)
+    return describe(name, photographs, setting.n_boxes, setting.protocol)
 
 
 def make_splits(Y: Sequence[str], n_splits: int) -> list[Split]:
@@ -244,65 +251,67 @@ def make_model(method: str, loss: str, C: float, n_images: int, seed: int) -> An
 
 
 def measure(
-    data: str,
-    setting: Sequence[Any],
-    data_home: str | None,
-    number: int,
-    loss: str,
-    method: str,
-    C: float,
-    part: str,
-) -> dict[str, Any]:
-    """Train on photographs of one split and predict others: test ones, or those held out to choose C."""
-    n_each, n_splits, _, n_boxes = setting
-    scenes = load_scenes(data, n_each, n_boxes, data_home)
-    split = make_splits(scenes.Y, n_splits)[number]
+    data: str, setting: Sequence[Any], data_home: str | None, number: int, C: float, part: str
+) -> list[dict[str, Any]]:
+    """Train all methods on photographs of one split and predict others: test ones, or those held out to choose C.
+
+    A latent SSVM whose loss is that of the class alone is trained first; the others begin with its weights.
+    """
+    wanted = Setting(*setting)
+    scenes = load_scenes(data, wanted, data_home)
+    split = make_splits(scenes.Y, wanted.n_splits)[number]
     train, test = (split.train, split.test) if part == TEST else (split.inner, split.held_out)
-    began = time.process_time()
-    model = make_model(method, loss, C, len(train), number)
-    with warnings.catch_warnings():
-        # Limits of iterations are part of the setting.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(*scenes.part(train))
+    X, Y = scenes.part(train)
     unseen, _ = scenes.part(test)
-    predicted = [str(y) for y in model.predict(unseen)]
-    boxes = chosen_boxes(unseen, model.predict_latent(unseen))
-    return {
-        "scores": scenes.scores(test, predicted, list(boxes)),
-        "photographs": test,
-        "Y_pred": predicted,
-        "boxes": np.round(boxes, 3).tolist(),
-        "seconds": time.process_time() - began,
-    }
+    found, start = [], None
+    for method in (BLIND, LSVM, ILSVM, MODLAT):
+        for loss in LOSSES if method != BLIND else ("overlap",):
+            began = time.process_time()
+            model = make_model(method, loss, C, len(train), number)
+            with warnings.catch_warnings():
+                # Limits of iterations are part of the setting.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(X, Y, coef_init=start)
+            start = model.coef_ if method == BLIND else start
+            predicted = [str(y) for y in model.predict(unseen)]
+            boxes = chosen_boxes(unseen, model.predict_latent(unseen))
+            one = {
+                "loss": loss,
+                "method": method,
+                "scores": scenes.scores(test, predicted, list(boxes)),
+                "photographs": test,
+                "Y_pred": predicted,
+                "boxes": np.round(boxes, 3).tolist(),
+                "seconds": time.process_time() - began,
+            }
+            # To a method that sees no boxes both losses are the same training.
+            found += [one, {**one, "loss": "zero_one"}] if method == BLIND else [one]
+    return found
 
 
 def make_plan(setting: Setting, data: str, home: str | None) -> list[tuple[Any, ...]]:
-    """Return the arguments of all trials on one data set; a method that sees no boxes is trained once."""
-    pairs = [(loss, method) for method in METHODS for loss in LOSSES if method != BLIND or loss == "overlap"]
+    """Return the arguments of all trials on one data set."""
     return [
-        (data, tuple(setting), home, number, loss, method, C, part)
+        (data, tuple(setting), home, number, C, part)
         for number in range(setting.n_splits)
         for C in setting.strengths
-        for loss, method in pairs
         for part in (TEST, HELD_OUT)
     ]
 
 
-def to_trials(plan: Sequence[tuple[Any, ...]], measured: Sequence[dict[str, Any]]) -> list[Trial]:
-    """Return what was measured; a method that sees no boxes is listed under both losses."""
-    found = []
-    for (data, _, _, number, loss, method, C, part), one in zip(plan, measured, strict=True):
-        values = {**one, "boxes": np.array(one["boxes"])}
-        trial = Trial(data=data, loss=loss, split=number, method=method, C=C, part=part, **values)
-        found += [trial, trial._replace(loss="zero_one")] if method == BLIND else [trial]
-    return found
+def to_trials(plan: Sequence[tuple[Any, ...]], measured: Sequence[list[dict[str, Any]]]) -> list[Trial]:
+    """Return what was measured, one entry for each model."""
+    return [
+        Trial(data=data, split=number, C=C, part=part, **{**one, "boxes": np.array(one["boxes"])})
+        for (data, _, _, number, C, part), found in zip(plan, measured, strict=True)
+        for one in found
+    ]
 
 
-def _show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
-    data, _, _, number, loss, method, C, part = arguments
-    scores = ", ".join(f"{key} {100 * value:.1f}" for key, value in found["scores"].items())
-    reported = method if method == BLIND else f"{method}, {LOSSES[loss]} loss"
-    return f"{data}, split {number + 1}, C = {C:g}, {reported}: {part} {scores}; {found['seconds']:.1f} s"
+def _show(arguments: tuple[Any, ...], found: list[dict[str, Any]]) -> str:
+    data, _, _, number, C, part = arguments
+    losses = ", ".join(f"{one['method']} {LOSSES[one['loss']]} {100 * one['scores'][one['loss']]:.1f}" for one in found)
+    return f"{data}, split {number + 1}, C = {C:g}, {part}: {losses}"
 
 
 def best_possible(scenes: Scenes) -> tuple[float, float]:
@@ -341,8 +350,8 @@ def run_on(
     """Train all methods on some of `SOURCES` and return losses, tests and pictures."""
     home = setup.data_home
     plan = [arguments for one in data for arguments in make_plan(setting, one, home)]
-    measured = to_trials(plan, setup.trials.run(measure, plan, setup.say, "trainings", _show))
-    scenes = [load_scenes(one, setting.n_each, setting.n_boxes, home) for one in data]
+    measured = to_trials(plan, setup.trials.run(measure, plan, setup.say, "trials", _show))
+    scenes = [load_scenes(one, setting, home) for one in data]
     plots = tables.loss_plots(measured)
     for one in scenes:
         plots |= tables.case_plots(one.name, one.photographs, measured)
@@ -368,7 +377,7 @@ def run_on(
             "beta": BETA,
             "tolerance": TOLERANCE,
             "length": LENGTH,
-            "trials": tables.to_plain(measured),
+            "losses": tables.to_plain(measured),
         },
     )
 

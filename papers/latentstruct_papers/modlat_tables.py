@@ -57,7 +57,7 @@ class Trial(NamedTuple):
     boxes : array of shape (n, 4)
         The predicted boxes.
     seconds : float
-        Time of training and prediction.
+        CPU time of training and prediction.
     """
 
     data: str
@@ -230,24 +230,25 @@ def data_table(rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def time_table(trials: Sequence[Trial]) -> Table:
-    """Return how long models took."""
+    """Return how much CPU time models took."""
     rows: list[list[Any]] = []
     for method in METHODS:
         seconds = np.array([one.seconds for one in trials if one.method == method])
         rows.append([method, len(seconds), float(np.median(seconds)), float(seconds.max())])
-    return Table("Seconds to train and test a model", ["method", "models", "median", "most"], rows)
+    note = f"The others begin with the weights of {BLIND}, whose time is not part of theirs."
+    return Table("CPU seconds to train and test a model", ["method", "models", "median", "most"], rows, note)
 
 
-def to_plain(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """Return all scores without what was predicted."""
-    return [
-        {
-            **{name: getattr(one, name) for name in ("data", "loss", "split", "method", "C", "part")},
-            **{name: round(value, 6) for name, value in one.scores.items()},
-            "seconds": round(one.seconds, 2),
-        }
-        for one in trials
-    ]
+def to_plain(trials: Sequence[Trial]) -> dict[str, list[list[float]]]:
+    """Return the losses of all models: for each data set, loss, method and part a list for each C over the splits."""
+    return {
+        f"{data}, {LOSSES[loss]}, {method}, {part}": [
+            np.round(values, 4).tolist() for values in losses_of(trials, data, loss, method, part).values()
+        ]
+        for data, loss in _places(trials)
+        for method in METHODS
+        for part in (TEST, HELD_OUT)
+    }
 
 
 # ---- pictures --------------------------------------------------------------------------------------------
