@@ -44,7 +44,7 @@ class Prediction(NamedTuple):
 
 @runtime_checkable
 class DecodedOutputs(Protocol):
-    """Predictions with all outputs in one arrayfor speed."""
+    """Predictions with all outputs in one array, for speed."""
 
     outputs: Any
 

@@ -224,7 +224,7 @@ class GroupNorm(BaseRegularizer):
         self.weights = weights
 
     def bind(self, task: Task) -> Self:
-        """Return this norm for the weights of a task that has learned its dataas a new object."""
+        """Return this norm for the weights of a task that has learned its data, as a new object."""
         check_parameters(self)
         bound = clone(self)
         bound.index_ = _index(self.groups, task)

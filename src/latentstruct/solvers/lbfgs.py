@@ -2,6 +2,7 @@
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -118,24 +119,12 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
 
 @dataclass
 class Descent:
-    """Points of a smooth objective, with decreasing values.
-
-    Attributes
-    ----------
-    point : Point
-        The current point.
-    memory : int
-        Maximum number of pairs.
-    pairs : deque of Pair
-        Curvature along the last steps.
-    values : deque of float
-        The last values, for the stopping rule of smooth objectives.
-    """
+    """Points of a smooth objective, with decreasing values."""
 
     point: Point
-    memory: int
-    pairs: Pairs = field(default_factory=deque)
-    values: deque[float] = field(default_factory=deque)
+    memory: int  # maximum number of pairs
+    pairs: Pairs = field(default_factory=deque)  # curvature along the last steps
+    values: deque[float] = field(default_factory=deque)  # the last ones, see `descend`
 
     def __post_init__(self) -> None:
         self.values = deque(self.values, maxlen=SPAN)
@@ -161,6 +150,32 @@ class Descent:
             pairs.append(Pair(s, y, 1.0 / curvature))
         self.point = new
         return True
+
+
+def descend(
+    objective: Objective, monitor: Monitor, descent: Any, begun: bool, bound: Callable[[Any], float] | None, fall: float
+) -> bool:
+    """Advance until there is a reason to stop; return False if no further point is found.
+
+    `descent` has a point, the last values, and a method `advance`; `begun` is whether its point is reported already. If
+    no `bound` of the minimum is known, the descent ends when ten iterations gain less than the fraction `fall`.
+    """
+    monitor.snapshot = partial(state_dict, descent)
+    while not monitor.reason:
+        if begun and not descent.advance(objective):
+            return False
+        begun, point, values = True, descent.point, descent.values
+        monitor.current = point.w
+        monitor.offer(point.w, point.value, point.exact, copy=False)
+        if bound is not None:
+            monitor.bound(bound(point), point.exact)
+        value = monitor.objective
+        unbounded = not math.isfinite(monitor.lower_bound)
+        if unbounded and len(values) == SPAN and values[0] - value <= fall * abs(value):
+            monitor.reason = "converged"
+        values.append(value)
+        monitor.close_iteration()
+    return True
 
 
 @dataclass
@@ -240,27 +255,15 @@ class LBFGS(BaseSolver):
 
     def _descend(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
         """Descend a smooth objective."""
-        descent, convex = monitor.resumed_state(Descent), "convex" in objective.properties
-        begun = descent is not None
-        descent = Descent(evaluate(objective, w), self.memory) if descent is None else descent
-        monitor.snapshot = partial(state_dict, descent)
-        while not monitor.reason:
-            if begun and not descent.advance(objective):
-                # With approximate answers, whose values and slopes need not agree, a search may also fail far from any
-                # minimum.
-                point = descent.point
-                flat = point.value - point.bound <= self.tol * max(abs(point.value), monitor.least)
-                monitor.finish("converged" if not convex and point.exact and flat else "stalled")
-                return
-            begun, point, values = True, descent.point, descent.values
-            monitor.current = point.w
-            monitor.offer(point.w, point.value, point.exact, copy=False)
-            if convex:
-                monitor.bound(point.bound, point.exact)
-            elif len(values) == SPAN and values[0] - point.value <= FALL * self.tol * abs(point.value):
-                monitor.reason = "converged"
-            values.append(point.value)
-            monitor.close_iteration()
+        earlier, convex = monitor.resumed_state(Descent), "convex" in objective.properties
+        descent = earlier or Descent(evaluate(objective, w), self.memory)
+        bound = (lambda point: point.bound) if convex else None
+        if not descend(objective, monitor, descent, earlier is not None, bound, FALL * self.tol):
+            # With approximate answers, whose values and slopes need not agree, a search may also fail far from any
+            # minimum.
+            point = descent.point
+            flat = point.value - point.bound <= self.tol * max(abs(point.value), monitor.least)
+            monitor.finish("converged" if not convex and point.exact and flat else "stalled")
 
     def _cool(self, hard: Objective, monitor: Monitor, w: Vector) -> None:
         """Descend soft forms of a hard objective at decreasing temperatures.

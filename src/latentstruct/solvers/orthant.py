@@ -1,8 +1,6 @@
 """Orthant-wise L-BFGS for smooth objectives with ‖w‖₁ in the regularizer."""
 
-from collections import deque
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,9 +10,8 @@ from latentstruct.core.regularizers import ElasticNet
 from latentstruct.core.types import Vector, Weights
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import InputError
-from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
-from latentstruct.solvers.lbfgs import ARMIJO, FALL, MAX_TRIALS, SPAN, Pair, Pairs, find_direction
+from latentstruct.solvers.lbfgs import ARMIJO, FALL, MAX_TRIALS, SPAN, Descent, Pair, descend, find_direction
 
 
 @dataclass
@@ -47,18 +44,10 @@ def evaluate(objective: Objective, w: Vector) -> OrthantPoint:
 
 
 @dataclass
-class OrthantDescent:
-    """Points with decreasing values; see `latentstruct.solvers.lbfgs.Descent`."""
+class OrthantDescent(Descent):
+    """Points with decreasing values."""
 
-    point: OrthantPoint
-    memory: int
-    pairs: Pairs = field(default_factory=deque)
-    values: deque[float] = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self.values = deque(self.values, maxlen=SPAN)
-        if len(self.pairs) > self.memory:
-            raise ValueError(f"there are {len(self.pairs)} pairs, more than {self.memory}")
+    point: OrthantPoint  # type: ignore[assignment]
 
     def advance(self, objective: Objective) -> bool:
         """Go to the next point; return whether there is one, which rounding may prevent."""
@@ -147,20 +136,8 @@ class OWLQN(BaseSolver):
         return "convex" in objective.properties and objective.regularizer.l2 > 0  # type: ignore[attr-defined]
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        descent, convex = monitor.resumed_state(OrthantDescent), self._bounded(objective)
-        begun = descent is not None
-        descent = OrthantDescent(evaluate(objective, w), self.memory) if descent is None else descent
-        monitor.snapshot = partial(state_dict, descent)
-        while not monitor.reason:
-            if begun and not descent.advance(objective):
-                monitor.finish("stalled" if convex else "converged")
-                return
-            begun, point, values = True, descent.point, descent.values
-            monitor.current = point.w
-            monitor.offer(point.w, point.value, point.exact, copy=False)
-            if convex:
-                monitor.bound(point.bound(objective.regularizer), point.exact)  # type: ignore[arg-type]
-            elif len(values) == SPAN and values[0] - point.value <= 0.1 * FALL * self.tol * abs(point.value):
-                monitor.reason = "converged"
-            values.append(point.value)
-            monitor.close_iteration()
+        earlier, regularizer = monitor.resumed_state(OrthantDescent), objective.regularizer
+        descent = earlier or OrthantDescent(evaluate(objective, w), self.memory)
+        bound = (lambda point: point.bound(regularizer)) if self._bounded(objective) else None
+        if not descend(objective, monitor, descent, earlier is not None, bound, 0.1 * FALL * self.tol):
+            monitor.finish("converged" if bound is None else "stalled")

@@ -199,7 +199,7 @@ class OuterLoop(Generic[O]):
         return found
 
     def _watch(self, callback: Callback, shown: Callable[[Iteration], Iteration]) -> Callback:
-        """Return the callback of an inner solverthat reports and can stop long iterations."""
+        """Return the callback of an inner solver that reports and can stop long iterations."""
 
         def show(line: Iteration) -> bool | str | None:
             calls = self.calls + line.oracle_calls

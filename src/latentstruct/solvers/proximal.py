@@ -16,6 +16,7 @@ from latentstruct.persistence.state_trees import CONTEXT, Range, load_state_dict
 from latentstruct.planes.plane import Plane
 from latentstruct.solvers.base import BaseSolver, Monitor
 from latentstruct.solvers.bundle import dense_planes
+from latentstruct.solvers.lbfgs import FALL, MAX_TRIALS, SPAN, descend
 from latentstruct.solvers.plane_model import PlaneModel
 
 # Ratio of successive temperatures, and where the hard objective takes over.
@@ -32,9 +33,6 @@ PRECISION = 0.1
 # A step is accepted if it decreases the highest of the last values by this fraction of the prediction.
 SUFFICIENT = 1e-3
 REMEMBERED_VALUES = 5
-MAX_TRIALS = 40
-# Iterations over which a decrease is measured, and between two evaluations of the hard objective.
-SPAN = 10
 
 
 @dataclass
@@ -69,19 +67,15 @@ class Descent:
     accelerated schemes without a second evaluation per step. A point may be above the previous one, but not above all
     of the last five (Wright, Nowak & Figueiredo 2009).
 
-    Attributes
-    ----------
-    point : Point
-        The current point, with the initial curvature of the next step.
-    recent : deque of float
-        Values of the last points.
     """
 
-    point: Point
-    recent: deque[float]
+    point: Point  # with the initial curvature of the next step
+    recent: deque[float]  # values of the last points
+    values: deque[float] = field(default_factory=deque)  # the lowest values so far, see `descend`
 
     def __post_init__(self) -> None:
         self.recent = deque(self.recent, maxlen=REMEMBERED_VALUES)
+        self.values = deque(self.values, maxlen=SPAN)
 
     @classmethod
     def begun(cls, objective: Objective, w: Vector, stiffness: float | None = None) -> "Descent":
@@ -108,27 +102,13 @@ class Descent:
 
 @dataclass
 class Stage:
-    """A descent at one temperature, with the lowest point so far.
-
-    Attributes
-    ----------
-    temperature : float
-        Temperature of the soft objective.
-    descent : Descent
-        The descent.
-    best : Point
-        The lowest point so far.
-    values : list of float
-        The lowest value after each iteration.
-    finished : bool
-        Whether the last iterations gained little.
-    """
+    """A descent at one temperature of the soft objective."""
 
     temperature: float
     descent: Descent
-    best: Point
-    values: list[float] = field(default_factory=list)
-    finished: bool = False
+    best: Point  # the lowest so far
+    values: list[float] = field(default_factory=list)  # the lowest after each iteration
+    finished: bool = False  # whether the last iterations gained little
 
     def close_iteration(self, hard: Objective, monitor: Monitor, tol: float) -> None:
         """Store the current point; evaluate the hard objective regularly, and check the gain of ten iterations."""
@@ -232,41 +212,18 @@ class Proximal(BaseSolver):
         if not monitor.reason:
             monitor.finish("stalled" if math.isfinite(monitor.gap) else "converged")
 
-    def _bound(self, objective: Objective, monitor: Monitor, slope: Vector, offset: float, below: bool) -> None:
-        """Report the bound from a plane below f⁺ − f⁻ on the minimum of a convex objective."""
-        if "convex" in objective.properties:
-            monitor.bound(objective.regularizer.lower_bound(slope, offset), below)
-
     def _descend_smooth(self, objective: Objective, monitor: Monitor, w: Vector) -> None:
-        run = monitor.resumed_state(Smooth)
-        begun = run is not None
-        run = Smooth(Descent.begun(objective, w)) if run is None else run
-        monitor.snapshot = partial(state_dict, run)
-        while not monitor.reason:
-            if begun and not run.descent.advance(objective):
-                monitor.finish("converged" if not math.isfinite(monitor.lower_bound) else "stalled")
-                return
-            begun, point, recent = True, run.descent.point, run.recent
-            monitor.current = point.w
-            monitor.offer(point.w, point.value, point.exact, copy=False)
-            height = point.value - objective.regularizer.value(point.w) - float(point.gradient @ point.w)
-            self._bound(objective, monitor, point.gradient, height, point.exact)
-            recent.append(monitor.objective)
-            unbounded = not math.isfinite(monitor.lower_bound)
-            if unbounded and len(recent) == SPAN and recent[0] - recent[-1] <= 0.01 * self.tol * abs(recent[-1]):
-                monitor.reason = "converged"
-            monitor.close_iteration()
+        earlier, regularizer = monitor.resumed_state(Descent), objective.regularizer
 
+        def bound(point: Point) -> float:
+            """Return the bound from the tangent of f⁺ − f⁻."""
+            height = point.value - regularizer.value(point.w) - float(point.gradient @ point.w)
+            return regularizer.lower_bound(point.gradient, height)
 
-@dataclass
-class Smooth:
-    """A descent of a smooth objective, and its last values."""
-
-    descent: Descent
-    recent: deque[float] = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self.recent = deque(self.recent, maxlen=SPAN)
+        known = bound if "convex" in objective.properties else None
+        descent = earlier or Descent.begun(objective, w)
+        if not descend(objective, monitor, descent, earlier is not None, known, FALL * self.tol):
+            monitor.finish("converged" if not math.isfinite(monitor.lower_bound) else "stalled")
 
 
 @dataclass
@@ -408,7 +365,8 @@ class _BundleDescent:
             w = self.model.step(self.objective.regularizer, self.minus.slope, self.center, self.proximity, gap)
             predicted = value - self._modeled(w, self.minus)
             slope, offset = self._combined(self.minus)
-            self.settings._bound(self.objective, self.monitor, slope, offset, self.model.below)
+            if "convex" in self.objective.properties:
+                self.monitor.bound(self.objective.regularizer.lower_bound(slope, offset), self.model.below)
             if self.monitor.is_small() and self.monitor.close_iteration():
                 return
             if predicted <= tol * abs(value):
