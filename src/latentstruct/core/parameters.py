@@ -34,13 +34,6 @@ def _copy_of(value: Any) -> Any:
     return deepcopy(value)
 
 
-@lru_cache(maxsize=256)
-def _parameter_names(cls: type) -> tuple[str, ...]:
-    """Return the names of the arguments of a constructor, kept because reading a signature takes long."""
-    given = inspect.signature(cls).parameters.values()
-    return tuple(one.name for one in given if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
-
-
 class Parametrized:
     """Base of estimators, tasks, solvers, regularizers and feature extractors.
 
@@ -48,9 +41,11 @@ class Parametrized:
     """
 
     @classmethod
-    def _get_param_names(cls) -> list[str]:
-        own: type = cls
-        return list(_parameter_names(own))
+    @lru_cache(maxsize=256)
+    def _get_param_names(cls) -> tuple[str, ...]:
+        # Kept, because reading a signature takes long.
+        given = inspect.signature(cls).parameters.values()
+        return tuple(one.name for one in given if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, and those of parameters that have some as ``name__parameter`` if `deep`."""

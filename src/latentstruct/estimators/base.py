@@ -169,6 +169,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     n_jobs: int | None = None
     executor: Any = None
     cache_mb: float | None = None
+    seen_only: bool = False
     validation_scores_: list[tuple[int, float]]
     _state: tuple[str, Any] | None = None
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -237,10 +238,6 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         loss = self.margin, self.rescaling
         return build_objective(task, batch, weights, self._temperature(), *loss, self.regularizer)
-
-    def _trained_objective(self, objective: Objective) -> Objective:
-        """Return what is minimized instead of the objective over all weights."""
-        return objective
 
     def _solver(self, objective: Objective) -> BaseSolver:
         limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "cache_mb")}
@@ -387,8 +384,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             if task.latent:
                 objective = replace(objective, starts=self._starts(task, data, given.H, objective, compose))
             # Planes of the other weights are not kept.
-            objective = self._trained_objective(objective)
-            yield task, data, objective
+            yield task, data, with_seen_weights(objective) if self.seen_only else objective
 
     def _check_fit(self, given: FitInputs) -> tuple[int, BaseTask]:
         """Check what `fit` is given; return the number of threads and the task to train."""
@@ -598,9 +594,6 @@ class SparseEstimator(RegularizedEstimator):
                 raise InputError("l1", self.l1, "0 with a `regularizer`", "ElasticNet has both.")
             objective = replace(objective, regularizer=ElasticNet(self.l1).bind(task))
         return objective
-
-    def _trained_objective(self, objective: Objective) -> Objective:
-        return with_seen_weights(objective) if self.seen_only else objective
 
     def drop_weights(self, X: Any, y: Any, sample_weight: Any = None, max_increase: float = 1e-3) -> Self:
         """Return a fitted copy in which the smallest weights are zero.

@@ -251,15 +251,8 @@ class ExampleBatch:
     X: Any
     Y: Any
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.X)
-
-    @property
-    def labeled(self) -> bool:
-        """Whether the true outputs are known."""
-        return self.Y is not None
+    def __post_init__(self) -> None:
+        self.n_examples, self.labeled = len(self.X), self.Y is not None
 
 
 E = TypeVar("E", bound=ExampleBatch)

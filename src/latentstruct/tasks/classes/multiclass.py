@@ -37,15 +37,8 @@ class MulticlassBatch:
     inputs: InputRows
     truth: NDArray[np.int64] | None
 
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return self.inputs.shape[0]
-
-    @property
-    def labeled(self) -> bool:
-        """Whether the true classes are known."""
-        return self.truth is not None
+    def __post_init__(self) -> None:
+        self.n_examples, self.labeled = self.inputs.shape[0], self.truth is not None
 
     def classes(self, rows: Indices | None = None) -> NDArray[np.int64]:
         """Return the true class numbers of some examples, by default of all."""

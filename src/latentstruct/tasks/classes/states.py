@@ -184,20 +184,11 @@ class StateBatch(MulticlassBatch):
     place_of: Indices | None = None  # (H,) place of each state among an example's rows, −1 for a state without a row
     checked: bool = True  # whether all needed values are known to be finite; if not, their scores are checked
 
-    @cached_property
-    def sizes(self) -> Indices:
-        """H_i, the number of states of each example, shape (n,)."""
-        return self.cells.sizes
-
-    @cached_property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return len(self.sizes)
-
-    @cached_property
-    def per_example(self) -> int:
-        """Number of rows per example, where it is the same for all."""
-        return self.inputs.shape[0] // len(self.sizes)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # H_i, the number of states of each example, and the number of rows per example where it is the same for all.
+        self.sizes, self.n_examples = self.cells.sizes, len(self.cells.sizes)
+        self.per_example = self.inputs.shape[0] // max(1, self.n_examples)
 
     @cached_property
     def offsets(self) -> Indices:

@@ -48,15 +48,8 @@ class MotifBatch:
     starts: list[InitialMotif] | None = field(default=None, repr=False)
     """Initial windows, found at first use."""
 
-    @property
-    def n_examples(self) -> int:
-        """Number of sequences."""
-        return len(self.layout.offsets) - 1
-
-    @property
-    def labeled(self) -> bool:
-        """Whether it is known which sequences are positive."""
-        return self.positive is not None
+    def __post_init__(self) -> None:
+        self.n_examples, self.labeled = len(self.layout.offsets) - 1, self.positive is not None
 
     def truth(self) -> NDArray[np.bool_]:
         """Return which sequences are positive, or raise if that is not known."""
