@@ -8,7 +8,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.types import Vector
 from latentstruct.estimators import LatentSSVM, StructuralSVM
 from latentstruct.exceptions import Description, InputError
-from latentstruct.tasks.program.inputs import ProgramInput
+from latentstruct.tasks.program.inputs import ProgramInput, ProgramOutput
 from latentstruct.tasks.program.task import Program
 
 RELATIONS = {"LessEqual": (False, True), "Equal": (True, True), "GreaterEqual": (True, False)}
@@ -32,18 +32,32 @@ def program_of(solver: Any) -> ProgramInput:
     return ProgramInput(features, sparse.csr_array((at[2], places), shape=(len(lb), len(features))), lb, ub)
 
 
-def labels_of(solver: Any, gt_attribute: str) -> Vector:
-    """Return the values of the variables of a motile solver, NaN where the attribute is missing or None."""
-    y = np.full(solver.num_variables, np.nan)
-    for kind, variables in solver.variables.items():
-        items = {"NodeSelected": solver.graph.nodes, "EdgeSelected": solver.graph.edges}.get(kind.__name__)
-        if items is None:
-            continue
+def labels_of(solver: Any, gt_attribute: str) -> ProgramOutput:
+    """Return the values of the variables of a motile solver, NaN where the attribute is missing or None.
+
+    Appearances and disappearances follow from labels: they are 1 where a node is selected but no edge into it, or out
+    of it, is. The constraints of motile alone leave them open at some nodes. Only labels count in the loss.
+    """
+    y, weights = np.full(solver.num_variables, np.nan), np.zeros(solver.num_variables)
+    kinds = {kind.__name__: variables for kind, variables in solver.variables.items()}
+    nodes, edges = (kinds.get(name, {}) for name in ("NodeSelected", "EdgeSelected"))
+    for variables, items in ((nodes, solver.graph.nodes), (edges, solver.graph.edges)):
         for key, index in variables.items():
             value = items[key].get(gt_attribute)
+            weights[int(index)] = 1.0
             if value is not None:
                 y[int(index)] = float(value)
-    return y
+    for name, side in (("NodeAppear", 1), ("NodeDisappear", 0)):
+        ends = {node: int(index) for node, index in kinds.get(name, {}).items()}
+        taken = dict.fromkeys(ends, 0.0)
+        for edge, index in edges.items():
+            value = y[int(index)]
+            if value != 0.0 and taken.get(edge[side], 1.0) != 1.0:
+                taken[edge[side]] = value
+        for node, index in ends.items():
+            selected = y[int(nodes[node])] if node in nodes else np.nan
+            y[index] = 0.0 if selected == 0.0 or taken[node] == 1.0 else selected - taken[node]
+    return ProgramOutput(y, weights)
 
 
 def fit_weights(
@@ -56,8 +70,8 @@ def fit_weights(
 ) -> Vector:
     """Learn the weights of a motile solver, set them and return them.
 
-    A replacement of ``motile.Solver.fit_weights`` with the same objective. What has no label, and variables that only
-    follow from others, such as appearances, are latent instead of 0.
+    A replacement of ``motile.Solver.fit_weights`` with the same objective. What has no label is latent instead of 0.
+    Appearances and disappearances are derived from labels, and latent where these do not decide them.
 
     Parameters
     ----------
@@ -80,20 +94,28 @@ def fit_weights(
         The weights.
     """
     x, y = program_of(solver), labels_of(solver, gt_attribute)
+    limits: dict[str, Any] = {"C": 1.0 / regularizer_weight, "tol": eps}
+    if max_iterations is not None:
+        limits["max_iter"] = max_iterations
+    y = _completed(x, y)
+    model: Any
+    if np.isnan(y.values).any():
+        initial = np.asarray(solver.weights.to_ndarray(), dtype=np.float64) if start else None
+        model = LatentSSVM(Program(), random_state=0, **limits).fit([x], [y], coef_init=initial)
+    else:
+        model = StructuralSVM(Program(), **limits).fit([x], [y])
+    solver.weights.from_ndarray(model.coef_)
+    weights: Vector = model.coef_
+    return weights
+
+
+def _completed(x: ProgramInput, y: ProgramOutput) -> ProgramOutput:
+    """Return an output with all values if its known ones leave only one vector of features."""
+    if not np.isnan(y.values).any():
+        return y
     task = Program()
     task.learn([x], [y])
     batch, w = task.prepare([x], [y]), np.random.default_rng(0).normal(size=task.n_features)
     high, low = (task.complete(batch, sign * w)[0] for sign in (1.0, -1.0))
-    limits: dict[str, Any] = {"C": 1.0 / regularizer_weight, "tol": eps}
-    if max_iterations is not None:
-        limits["max_iter"] = max_iterations
-    model: Any
-    if np.allclose(high @ x.features, low @ x.features):
-        # The best and the worst completion by random weights agree: the labels leave one output.
-        model = StructuralSVM(Program(), **limits).fit([x], [high])
-    else:
-        initial = np.asarray(solver.weights.to_ndarray(), dtype=np.float64) if start else None
-        model = LatentSSVM(Program(), random_state=0, **limits).fit([x], [y], coef_init=initial)
-    solver.weights.from_ndarray(model.coef_)
-    weights: Vector = model.coef_
-    return weights
+    # The best and the worst completion by random weights agree.
+    return ProgramOutput(high, y.weights) if np.allclose(high @ x.features, low @ x.features) else y

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,16 @@ class Maximizer(Protocol):
         """Restore the result of `memory`."""
 
 
+_KNOWN: WeakKeyDictionary[Constraints, Constraints] = WeakKeyDictionary()
+"""Tightened constraints, which several estimators may need for the same programs."""
+
+
+def _tightened(c: Constraints) -> Constraints:
+    if c not in _KNOWN:
+        _KNOWN[c] = tightened(c.scaled())
+    return _KNOWN[c]
+
+
 def _model(constraints: Constraints, integer: bool) -> Any:
     try:
         import highspy
@@ -93,7 +104,7 @@ class HighsProgram:
     def __init__(self, constraints: Constraints, limits: Limits) -> None:
         self.constraints, self.limits = constraints.scaled(), limits
         self._columns = np.arange(len(constraints.lower), dtype=np.int32)
-        self._solved = self.constraints if limits.relaxed else tightened(self.constraints)
+        self._solved = self.constraints if limits.relaxed else _tightened(constraints)
         self._linear = _model(self._solved, integer=False)
         self._search: Any = None
         self._last: Vector | None = None

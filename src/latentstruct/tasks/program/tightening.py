@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import sparse
-from latentstruct.core.types import Indices, Vector
+from latentstruct.core.types import Indices
 from latentstruct.tasks.program.inputs import Constraints
 
 EQUAL = 1e-9
@@ -38,8 +38,10 @@ class _Groups(NamedTuple):
 
     def divide(self, columns: list[int]) -> list[list[int]]:
         """Divide variables into parts of which at most one variable is 1, large parts first."""
-        around = [self.of[self.at[j] : self.at[j + 1]].tolist() for j in columns]
-        left, parts = dict(zip(columns, around, strict=True)), []
+        if len(columns) < 2:
+            return [columns] if columns else []
+        left = {j: self.of[self.at[j] : self.at[j + 1]].tolist() for j in columns}
+        parts: list[list[int]] = []
         while left:
             counts = Counter(group for groups in left.values() for group in groups)
             most, size = counts.most_common(1)[0] if counts else (-1, 0)
@@ -68,7 +70,8 @@ def tightened(c: Constraints) -> Constraints:
     for r in wanted.tolist():
         inside = slice(rows.indptr[r], rows.indptr[r + 1])
         sign, bound = (1.0, c.ub[r]) if np.isfinite(c.ub[r]) else (-1.0, -c.lb[r])
-        found = _strengthen(rows.indices[inside], sign * rows.data[inside], float(bound), groups)
+        columns, values = rows.indices[inside].tolist(), (sign * rows.data[inside]).tolist()
+        found = _strengthen(columns, values, float(bound), groups)
         if found is not None:
             kept[r] = False
             new += found
@@ -122,17 +125,15 @@ def _candidates(c: Constraints, rows: "sparse.csr_array", binary: NDArray[np.boo
     return at[(size[at] > 0) & (low[at] > 0) & (high[at] > low[at] * (1 + EQUAL))]
 
 
-def _strengthen(columns: Indices, values: Vector, bound: float, groups: _Groups) -> list[Row] | None:
+def _strengthen(columns: list[int], values: list[float], bound: float, groups: _Groups) -> list[Row] | None:
     """Return tighter rows in place of a row, None if there are none."""
-    j = int(np.abs(values).argmax())
-    size, up = float(abs(values[j])), bool(values[j] > 0)
-    # The row is size·z + rest ≤ b, where z is x_j or 1 − x_j.
+    value = dict(zip(columns, values, strict=True))
+    own = max(value, key=lambda k: abs(value[k]))
+    size, up = abs(value[own]), value.pop(own) > 0
+    # The row is size·z + rest ≤ b, where z is x or 1 − x of the variable `own`.
     b = bound if up else bound + size
-    own, others = int(columns[j]), np.delete(columns, j)
-    coefficients = np.delete(values, j)
-    value = dict(zip(others.tolist(), coefficients.tolist(), strict=True))
     parts = groups.divide([k for k, a in value.items() if a > 0])
-    most, least = sum(max(value[k] for k in part) for part in parts), float(coefficients[coefficients < 0].sum())
+    most, least = sum(max(value[k] for k in part) for part in parts), sum(a for a in value.values() if a < 0)
     slack = b - most
     if slack < -EQUAL:
         return None
