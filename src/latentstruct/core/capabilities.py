@@ -13,21 +13,13 @@ SEARCH = "search"
 
 @dataclass(frozen=True)
 class Capability:
-    """A method that structures may support.
+    """A method that structures may support."""
 
-    Attributes
-    ----------
-    name : str
-        The estimator, and its variant.
-    conditions : tuple of (callable, str)
-        Conditions on tags that all must hold, each with the reason if it does not hold. Structures may give
-        their own reason for the last one, `TaskTags.reasons`.
-    support : callable
-        Returns how the method is supported if the conditions hold. "search" needs a reason too.
-    """
-
-    name: str
+    name: str  # the estimator, and its variant
+    # Conditions on tags that all must hold, each with the reason if it does not hold. Structures may give their own
+    # reason for the last one, `TaskTags.reasons`.
     conditions: tuple[tuple[Callable[[TaskTags], bool], str], ...]
+    # Returns how the method is supported if the conditions hold. "search" needs a reason too.
     support: Callable[[TaskTags], str] = lambda tags: "yes"
 
     def of(self, tags: TaskTags) -> tuple[str, str]:

@@ -16,21 +16,13 @@ FINEST_STEP = 10
 
 @dataclass(frozen=True)
 class LossLevels:
-    """Outputs of k examples, among them the best one of each loss that can maximize Δ·(1 + s − s_i).
+    """Outputs of k examples, among them the best one of each loss that can maximize Δ·(1 + s − s_i)."""
 
-    Attributes
-    ----------
-    offsets : ndarray of shape (k + 1,)
-        The outputs of example i are offsets[i] … offsets[i + 1] of M in all, at least one each.
-    losses, scores : ndarray of shape (M,)
-        Their losses and scores; the score −∞ means that no output has this loss.
-    slopes : callable
-        Returns the features of one output per example, given their indices among all M.
-    """
-
-    offsets: Indices
+    offsets: Indices  # (k + 1,) the outputs of example i are offsets[i] … offsets[i + 1] of M in all, at least one each
+    # (M,) their losses and scores; the score −∞ means that no output has this loss.
     losses: Vector
     scores: Vector
+    # Returns the features of one output per example, given their indices among all M.
     slopes: Callable[[Indices], Slopes]
 
     def best(self, true_scores: Vector) -> tuple[Vector, Slopes, Vector]:

@@ -94,28 +94,15 @@ class Query:
     """One function of each example, to be pooled at one point.
 
     Modes: *free* pools s(y, h); *augmented* pools s(y, h) + Δ_i(y, h); *clamped* pools s(y_i, h).
-
-    Attributes
-    ----------
-    w : ndarray of shape (d,)
-        The weights.
-    mode : {"free", "augmented", "clamped"}
-        The function.
-    temperature : Temperature
-        ε_y and ε_h.
-    rows : ndarray of int, optional
-        The examples, all of them by default.
-    weights : ndarray, optional
-        If given, one weight per example of the query: only the weighted sum of the slopes is needed.
-    chunks : Chunks
-        How the examples are split among threads, for tasks that split the work themselves; see `Cost`.
     """
 
-    w: Vector
+    w: Vector  # (d,)
     mode: Mode
-    temperature: Temperature = HARD
-    rows: Indices | None = None
+    temperature: Temperature = HARD  # ε_y and ε_h
+    rows: Indices | None = None  # the examples, all of them by default
+    # If given, one weight per example of the query: only the weighted sum of the slopes is needed.
     weights: Vector | None = None
+    # How the examples are split among threads, for tasks that split the work themselves; see `Cost`.
     chunks: Chunks = ONE_CHUNK
 
     @property
@@ -130,31 +117,19 @@ class Query:
 
 @dataclass
 class Pooled:
-    """The result of a query for k examples.
+    """The result of a query for k examples."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (k,)
-        The pooled functions at w.
-    slopes : Slopes or ndarray of shape (d,)
-        Expected features of each example, or of the best output if the pool is hard. For a query with weights, their
-        weighted sum may replace them.
-    losses : ndarray of shape (k,) or float
-        Expected loss of each example, 0 outside augmented mode; the weighted sum if `slopes` is one.
-    soft : bool
-        Whether the pool is soft. The value of a hard pool is the score and the loss of one output.
-    exact : bool or ndarray of bool of shape (k,)
-        Whether each result is the true maximum or sum. Inexact results of a hard pool are the score and loss of some
-        output, so that their planes are below the function; those of a soft pool are arbitrary.
-    excess : float or ndarray of shape (k,)
-        How far the true maximum may be above an inexact value, infinite if unknown.
-    """
-
-    values: Vector
+    values: Vector  # (k,) the pooled functions at w
+    # Expected features of each example, or of the best output if the pool is hard. For a query with weights, their
+    # weighted sum (d,) may replace them.
     slopes: Slopes | Vector
+    # Expected loss (k,) of each example, 0 outside augmented mode; the weighted sum if `slopes` is one.
     losses: Vector | float
-    soft: bool = False
+    soft: bool = False  # whether the pool is soft. The value of a hard pool is the score and the loss of one output.
+    # Whether all results are, or each one (k,) is, the true maximum or sum. Inexact results of a hard pool are the score
+    # and loss of some output, so that their planes are below the function; those of a soft pool are arbitrary.
     exact: bool | NDArray[np.bool_] = True
+    # How far the true maximum may be above an inexact value, infinite if unknown.
     excess: float | Vector = math.inf
 
     @property
@@ -428,17 +403,11 @@ class LatentSites:
     """The unknown latents of known outputs, by *sites* that are independent of each other given y_i.
 
     A box in an image is one site; a graph whose hidden nodes touch outputs only has one site per hidden node.
-
-    Attributes
-    ----------
-    examples : ndarray of shape (G,)
-        The example each site belongs to, ascending.
-    offsets : ndarray of shape (G + 1,)
-        The states of site g are offsets[g] … offsets[g + 1] of M in all. A *distribution* is a vector (M,) of numbers
-        ≥ 0 that sum to 1 at each site.
     """
 
-    examples: Indices
+    examples: Indices  # (G,) the example each site belongs to, ascending
+    # (G + 1,) the states of site g are offsets[g] … offsets[g + 1] of M in all. A *distribution* is a vector (M,) of
+    # numbers ≥ 0 that sum to 1 at each site.
     offsets: Indices
 
 

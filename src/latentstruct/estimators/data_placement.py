@@ -25,24 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class DataPlacement:
-    """The examples of a fit.
+    """The examples of a fit."""
 
-    Attributes
-    ----------
-    batch : Batch or Shards
-        What an objective is composed of.
-    whole : Batch, optional
-        All examples in one batch in this process, if they are.
-    sample : callable, optional
-        Opens the batch of the first shard here, where there is no whole.
-    chunk_bounds : ndarray of int, optional
-        Bounds of the shards that examples in memory are in, or would be in elsewhere.
-    """
-
-    batch: Batch | Shards
-    whole: Batch | None = None
-    sample: Callable[[], Batch] | None = None
-    chunk_bounds: Indices | None = None
+    batch: Batch | Shards  # what an objective is composed of
+    whole: Batch | None = None  # all examples in one batch in this process, if they are
+    sample: Callable[[], Batch] | None = None  # opens the batch of the first shard here, where there is no whole
+    chunk_bounds: Indices | None = None  # bounds of the shards that examples in memory are in, or would be in elsewhere
 
 
 @contextmanager

@@ -70,18 +70,10 @@ class ScoreStarts:
 
 @dataclass
 class RowLayout:
-    """All input rows of X as one matrix, and how values of them go back into the form of X.
+    """All input rows of X as one matrix, and how values of them go back into the form of X."""
 
-    Attributes
-    ----------
-    matrix : ndarray or csr_array of shape (N, d)
-        The rows.
-    counts : ndarray of shape (n,) or None
-        Rows of each example, where X has a matrix for each.
-    """
-
-    matrix: Any
-    counts: Indices | None = None
+    matrix: Any  # (N, d)
+    counts: Indices | None = None  # (n,) rows of each example, where X has a matrix for each
 
     def rebuilt(self, values: NDArray[np.float64]) -> Any:
         """Return values (N, k) of the rows in the form of X."""

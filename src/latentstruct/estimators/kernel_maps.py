@@ -35,18 +35,12 @@ FAIR_SHARE = 0.3
 
 @dataclass(frozen=True)
 class Kernel:
-    """κ(x, x') between input rows.
+    """κ(x, x') between input rows."""
 
-    Attributes
-    ----------
-    kind : str or callable
-        "linear" x·x', "poly" (γ x·x' + c₀)^degree, "rbf" exp(−γ‖x − x'‖²), "sigmoid" tanh(γ x·x' + c₀), or a function
-        of two matrices (n, d) and (m, d) that returns the matrix (n, m).
-    gamma, degree, coef0 : float
-        γ, degree and c₀.
-    """
-
+    # "linear" x·x', "poly" (γ x·x' + c₀)^degree, "rbf" exp(−γ‖x − x'‖²), "sigmoid" tanh(γ x·x' + c₀), or a function of
+    # two matrices (n, d) and (m, d) that returns the matrix (n, m)
     kind: str | Callable[[Matrix, Matrix], Any]
+    # γ, degree and c₀.
     gamma: float = 1.0
     degree: float = 3
     coef0: float = 1.0
@@ -207,20 +201,11 @@ class Coordinates:
 
     Weights v in these coordinates are the function x ↦ Σ_p κ(x, x_p) a_p with a = L_P⁻ᵀ v, of the same norm. Its
     values at all N rows are L v exactly: what L lacks is orthogonal to the pivots.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (N, r)
-        L.
-    pivots : ndarray of shape (r,)
-        Rows that span the coordinates; L_P, their rows in this order, is lower triangular.
-    remainders : ndarray of shape (N,)
-        Diagonal of K − L Lᵀ, not below 0.
     """
 
-    rows: NDArray[np.float64]
-    pivots: Indices
-    remainders: Vector
+    rows: NDArray[np.float64]  # (N, r) L
+    pivots: Indices  # (r,) rows that span the coordinates; L_P, their rows in this order, is lower triangular
+    remainders: Vector  # (N,) diagonal of K − L Lᵀ, not below 0
 
     @property
     def error(self) -> float:

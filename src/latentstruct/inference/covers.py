@@ -20,22 +20,13 @@ WIDTHS = (32, 24, 16, 12, 10, 8, 7, 6, 5, 4, 3, 2)
 
 @dataclass(frozen=True)
 class Cover:
-    """Pieces of one graph: each has all of its variables, and each factor is in at least one piece.
+    """Pieces of one graph: each has all of its variables, and each factor is in at least one piece."""
 
-    Attributes
-    ----------
-    n_pieces : int
-        Number of pieces, K.
-    unary, tables : ndarray of int
-        The entry of the whole potentials that each entry of the pieces' potentials is a copy of.
-    elimination : Elimination
-        Pools the pieces, which are the graphs of its structure.
-    """
-
-    n_pieces: int
+    n_pieces: int  # number of pieces, K
+    # The entry of the whole potentials that each entry of the pieces' potentials is a copy of.
     unary: Indices
     tables: Indices
-    elimination: Elimination
+    elimination: Elimination  # pools the pieces, which are the graphs of its structure
 
     @classmethod
     def of(cls, structure: FactorGraphs, max_entries: int) -> "Cover":

@@ -26,18 +26,10 @@ STEP_COST = 64
 
 
 class Excess(NamedTuple):
-    """Why a graph is not feasible.
+    """Why a graph is not feasible."""
 
-    Attributes
-    ----------
-    found : str
-        What its elimination needs, and the limit that this exceeds.
-    needed : int
-        Value of `max_entries` that suffices, or a lower bound if later tables are larger still.
-    """
-
-    found: str
-    needed: int
+    found: str  # what its elimination needs, and the limit that this exceeds
+    needed: int  # value of `max_entries` that suffices, or a lower bound if later tables are larger still
 
 
 class Elimination:
@@ -230,14 +222,9 @@ class Elimination:
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions of the potentials of the selected graphs, one graph after the other.
+    """Positions of the potentials of the selected graphs, one graph after the other."""
 
-    Attributes
-    ----------
-    unary_at, tables_at, variables_at : ndarray of shape (k + 1,)
-        Start of the entries and the variables of each selected graph.
-    """
-
+    # (k + 1,) start of the entries and the variables of each selected graph.
     unary_at: Indices
     tables_at: Indices
     variables_at: Indices

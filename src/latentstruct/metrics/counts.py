@@ -12,22 +12,12 @@ class FoundScore:
     """Scores of a set of predicted items, such as the chunks of a text.
 
     The ratios lie between 0 and 1, and are 0 if the denominator is.
-
-    Parameters
-    ----------
-    precision : float
-        The fraction n_correct / n_predicted of the predicted items that are true.
-    recall : float
-        The fraction n_correct / n_true of the true items that were predicted.
-    f1 : float
-        The harmonic mean 2 n_correct / (n_true + n_predicted) of precision and recall.
-    n_true, n_predicted, n_correct : int
-        The numbers of items.
     """
 
-    precision: float
-    recall: float
-    f1: float
+    precision: float  # the fraction n_correct / n_predicted of the predicted items that are true
+    recall: float  # the fraction n_correct / n_true of the true items that were predicted
+    f1: float  # the harmonic mean 2 n_correct / (n_true + n_predicted) of precision and recall
+    # The numbers of items.
     n_true: int
     n_predicted: int
     n_correct: int

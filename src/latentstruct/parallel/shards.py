@@ -202,26 +202,14 @@ def data_recipes(X: Any, Y: Any, bounds: Indices) -> list[DataRecipe]:
 class ShardedOracle(BaseOracle):
     """One mode of a task on examples in shards, with the examples' weights c_i.
 
-    Planes of single examples are not available, only sums over all or some of them.
-
-    Parameters
-    ----------
-    shards : Shards
-        The examples.
-    weights : ndarray of shape (n,)
-        c_i, in the order of the shards.
-    mode : {"free", "augmented", "clamped"}
-        See `Task`.
-    temperature : Temperature
-        ε_y and ε_h.
-    n_jobs : int
-        Number of threads for shards in this process. Elsewhere each shard has one.
+    Planes of single examples are not available, only sums over all or some of them. `n_jobs` threads are for shards in
+    this process; elsewhere each shard has one.
     """
 
-    shards: Any
-    weights: Vector = field()
-    mode: Mode
-    temperature: Temperature = HARD
+    shards: Any  # the examples
+    weights: Vector = field()  # (n,) c_i, in the order of the shards
+    mode: Mode  # see `Task`
+    temperature: Temperature = HARD  # ε_y and ε_h
     separable = False
 
     def __post_init__(self) -> None:

@@ -142,17 +142,10 @@ class Chunks:
 
     For functions that write into preallocated arrays: no results are joined, and little is done
     under the interpreter lock.
-
-    Attributes
-    ----------
-    bounds : tuple of int
-        0 = b_0 < b_1 < … < b_p = n; empty for one chunk.
-    n_jobs : int
-        Maximum number of threads.
     """
 
-    bounds: tuple[int, ...] = ()
-    n_jobs: int = 1
+    bounds: tuple[int, ...] = ()  # 0 = b_0 < b_1 < … < b_p = n; empty for one chunk
+    n_jobs: int = 1  # maximum number of threads
 
     def run(self, work: Callable[[int, int], None], n_items: int) -> None:
         """Call ``work(first, last)`` for each chunk of n items, in several threads."""

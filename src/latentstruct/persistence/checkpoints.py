@@ -57,23 +57,12 @@ DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OverflowError, Re
 
 @dataclass
 class NestedCheckpointer:
-    """The checkpointer of an inner solver, whose state is stored with that of the outer one.
+    """The checkpointer of an inner solver, whose state is stored with that of the outer one."""
 
-    Attributes
-    ----------
-    outer : Checkpointer
-        That of the outer solver.
-    wrap : callable
-        Returns the tree of both for the tree of the inner solver.
-    saved : tree
-        State of the inner solver.
-    lasting : bool
-        Whether the outer solver ends when the inner one does. Otherwise only reasons that end both are passed on.
-    """
-
-    outer: Checkpointer
-    wrap: Callable[[Tree], Tree]
-    saved: Tree = None
+    outer: Checkpointer  # that of the outer solver
+    wrap: Callable[[Tree], Tree]  # returns the tree of both for the tree of the inner solver
+    saved: Tree = None  # state of the inner solver
+    # Whether the outer solver ends when the inner one does. Otherwise only reasons that end both are passed on.
     lasting: bool = False
 
     @property
@@ -155,18 +144,10 @@ class Checkpoint:
 
 @dataclass
 class FileCheckpointer:
-    """Stores the state of one training in a file.
+    """Stores the state of one training in a file."""
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        File and interval.
-    identity : dict of str to dict of str to str
-        Description of the training: see `read_checkpoint`.
-    """
-
-    checkpoint: Checkpoint
-    identity: dict[str, dict[str, str]]
+    checkpoint: Checkpoint  # file and interval
+    identity: dict[str, dict[str, str]]  # description of the training: see `read_checkpoint`
 
     def __post_init__(self) -> None:
         path = Path(self.checkpoint.path)

@@ -77,22 +77,13 @@ def slots_before(size: int) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """Memory limits of a store of planes.
+    """Memory limits of a store of planes."""
 
-    Attributes
-    ----------
-    n_examples, n_features : int
-        n and d.
-    slots : int
-        Maximum number of planes per example.
-    most_bytes : float
-        Maximum bytes of the store, infinity if not bounded.
-    """
-
+    # n and d.
     n_examples: int
     n_features: int
-    slots: int
-    most_bytes: float
+    slots: int  # maximum number of planes per example
+    most_bytes: float  # maximum bytes of the store, infinity if not bounded
 
     @property
     def table_bytes(self) -> float:

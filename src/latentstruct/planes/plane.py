@@ -57,21 +57,11 @@ def empty_atoms(count: int) -> Atoms:
 
 
 class Slopes(NamedTuple):
-    """Compact slopes of several planes.
+    """Compact slopes of several planes."""
 
-    Attributes
-    ----------
-    rows : Rows
-        Input rows that the atoms refer to (shared by all planes of a batch).
-    pointers : ndarray of shape (k + 1,)
-        Atoms of plane p are pointers[p] … pointers[p+1].
-    atoms : Atoms
-        Flat (row, column, value) triples.
-    """
-
-    rows: Rows
-    pointers: Indices
-    atoms: Atoms
+    rows: Rows  # input rows that the atoms refer to (shared by all planes of a batch)
+    pointers: Indices  # (k + 1,) atoms of plane p are pointers[p] … pointers[p+1]
+    atoms: Atoms  # flat (row, column, value) triples
 
     @classmethod
     def from_matrix(cls, slopes: "NDArray[np.float64] | sparse.csr_array") -> "Slopes":

@@ -44,28 +44,17 @@ class PlaneStore:
 
     The dual point α (Σ_p α_ip = 1 for each example) gives w(α) = l − Σ_i c_i Σ_p α_ip g_ip, where l is the
     slope of the objective's linear part, and the dual value −½‖w(α)‖² + Σ_i c_i Σ_p α_ip b_ip.
-
-    Parameters
-    ----------
-    first : Planes
-        One plane per example; it starts with all the dual mass.
-    weights : ndarray of shape (n,)
-        c_i.
-    most : int, optional
-        Maximum planes per example. A full example drops a plane without dual mass, or replaces the two of least mass
-        by their mean. By default as many as keep the Gram matrices below 1 GB, from 50 to 1000.
-    idle : int
-        Number of iterations without use after which a plane without dual mass is replaced (see `tick`).
-    most_bytes : float, optional
-        Maximum bytes of the store; `most` is lowered accordingly. If new planes do not fit, those
-        without dual mass that were unused for longest are dropped, then those of little mass, down to two per example.
-        The dual value may then decrease.
     """
 
-    first: Planes
-    weights: Vector
+    first: Planes  # one plane per example; it starts with all the dual mass
+    weights: Vector  # (n,) c_i
+    # Maximum planes per example. A full example drops a plane without dual mass, or replaces the two of least mass by
+    # their mean. By default as many as keep the Gram matrices below 1 GB, from 50 to 1000.
     most: int | None = None
-    idle: int = 2
+    idle: int = 2  # number of iterations without use after which a plane without dual mass is replaced (see `tick`)
+    # Maximum bytes of the store; `most` is lowered accordingly. If new planes do not fit, those without dual mass that
+    # were unused for longest are dropped, then those of little mass, down to two per example. The dual value may then
+    # decrease.
     most_bytes: float | None = None
     rows: Rows = field(init=False, repr=False)
     slots: memory.Slots = field(init=False, repr=False)
@@ -98,20 +87,9 @@ class PlaneStore:
     def restored(
         cls, state: State, first: Planes, weights: Vector, most: int | None = None, most_bytes: float | None = None
     ) -> "PlaneStore":
-        """Return the store of a `state`. It continues bit for bit as the original.
+        """Return the store of a `state`, which continues bit for bit; raise InputError for indices out of range.
 
-        Parameters
-        ----------
-        state : dict
-            Result of `PlaneStore.state`; InputError is raised for indices out of range.
-        first : Planes
-            One plane per example of the same batch; only rows, size and exactness are used.
-        weights : ndarray of shape (n,)
-            c_i.
-        most : int, optional
-            Maximum planes per example.
-        most_bytes : float, optional
-            Maximum bytes of the store.
+        `first` has one plane per example of the same batch; only its rows, size and exactness are used.
         """
         if not isinstance(state, dict):
             raise InputError("state", state, "a dict of arrays", RESTART)

@@ -134,28 +134,14 @@ class Alternation(BaseSolver):
 
 @dataclass
 class _Run(OuterLoop[DissimilarityObjective]):
-    """One call of `Alternation.minimize`.
-
-    Attributes
-    ----------
-    theta : ndarray, optional
-        Weights of the first belief.
-    at : Reached
-        State at the beginning of the iteration; its objective is +∞ until it is known.
-    lowest : Reached
-        The best state of the current start.
-    before : float
-        The objective after the last iteration.
-    is_blind : bool
-        Whether w is being found by the loss of the outputs alone.
-    """
+    """One call of `Alternation.minimize`."""
 
     best: DissimilarityResult | None = None
-    theta: Numbers | None = None
-    at: Reached | None = None
-    lowest: Reached | None = None
-    before: float = math.inf
-    is_blind: bool = False
+    theta: Numbers | None = None  # weights of the first belief
+    at: Reached | None = None  # state at the beginning of the iteration; its objective is +∞ until it is known
+    lowest: Reached | None = None  # the best state of the current start
+    before: float = math.inf  # the objective after the last iteration
+    is_blind: bool = False  # whether w is being found by the loss of the outputs alone
     starts: Starts | None = field(default=None, metadata=CONTEXT)
 
     def _restore(self, tree: Tree) -> None:

@@ -61,69 +61,46 @@ class Earlier:
 
 @dataclass
 class Monitor:
-    """Tracks the progress of a solver and decides when to stop.
-
-    Parameters
-    ----------
-    problem : Objective
-        The objective.
-    tol : float
-        Relative gap (P − D)/|P| at which the solver has converged.
-    max_iter, max_seconds : number
-        Limits.
-    callback : callable, optional
-        Called after each iteration.
-    checkpointer : Checkpointer, optional
-        Stores the state after each iteration. A solver adds its own part by setting `snapshot`.
-
-    Attributes
-    ----------
-    best, objective : ndarray and float
-        The best weights and their objective.
-    proven_at, proven : ndarray and float
-        The same for weights with exact inference, or an upper bound of their objective.
-    lower_bound, bounded : float and bool
-        The best bound, and whether it is valid: it is based on planes that are below their functions.
-    found, met : str and bool
-        Reason to stop found by the solver, and whether the last iteration met the tolerance; `reason` follows from
-        these and the limits.
-    solver : tree
-        Result of `snapshot`, if a solver continues an earlier run.
-    model : callable, optional
-        Returns a value below the objective at any weights, from the planes that a solver keeps.
-    closing : callable, optional
-        Called on an interrupt, for instance for a last certificate.
-    """
+    """Tracks the progress of a solver and decides when to stop."""
 
     problem: Objective = field(metadata=CONTEXT)
-    tol: float = field(metadata=CONTEXT)
+    tol: float = field(metadata=CONTEXT)  # relative gap (P − D)/|P| at which the solver has converged
+    # Limits.
     max_iter: int = field(metadata=CONTEXT)
     max_seconds: float = field(metadata=CONTEXT)
-    callback: Callback | None = field(default=None, metadata=CONTEXT)
+    callback: Callback | None = field(default=None, metadata=CONTEXT)  # called after each iteration
+    # Stores the state after each iteration. A solver adds its own part by setting `snapshot`.
     checkpointer: Checkpointer | None = field(default=None, metadata=CONTEXT)
+    # The best weights and their objective.
     best: Weights | None = None
-    current: Weights | None = None
     objective: float = math.inf
-    proven: float = math.inf
+    # The same for weights with exact inference, or an upper bound of their objective.
     proven_at: Weights | None = None
+    proven: float = math.inf
+    current: Weights | None = None
+    # The best bound, and whether it is valid: it is based on planes that are below their functions.
     lower_bound: float = -math.inf
     bounded: bool = True
     history: list[Iteration] = field(default_factory=list)
+    # Reason to stop found by the solver, and whether the last iteration met the tolerance; `reason` follows from these
+    # and the limits.
     found: str = ""
     met: bool = False
     earlier: list[Earlier] = field(default_factory=list)
     seconds: float = 0.0
     calls: int = 0
     memory: Any = None
-    solver: Any = None
+    solver: Any = None  # result of `snapshot`, if a solver continues an earlier run
 
     def __post_init__(self) -> None:
         self.tally, self.calls_before = self.problem.plus.tally, self.problem.plus.tally.calls
         # Objectives below this size are treated as 0.
         self.least = least_scale(self.problem.weights)
+        # Returns a value below the objective at any weights, from the planes that a solver keeps.
         self.model: Callable[[Vector], float] | None = None
         self.reason = ""
         self.state: Any = None
+        # Called on an interrupt, for instance for a last certificate.
         self.closing: Callable[[], Any] | None = None
         self.snapshot: Callable[[], Tree] = dict
         self.n_starts = 1

@@ -113,25 +113,14 @@ class CCCP(BaseSolver):
 
 @dataclass
 class _Descent(OuterLoop[Objective]):
-    """One call of `CCCP.minimize`.
+    """One call of `CCCP.minimize`."""
 
-    Attributes
-    ----------
-    at : Iterate
-        The best weights of the current start.
-    bound : float
-        Lower bound of the last convex problem.
-    precision, sharper : float
-        Relative gaps to which the next convex problem is solved, and the first one of a start.
-    at_zero : float
-        The first convex problem at w = 0.
-    """
-
-    at: Iterate | None = None
-    bound: float = -math.inf
+    at: Iterate | None = None  # the best weights of the current start
+    bound: float = -math.inf  # lower bound of the last convex problem
+    # Relative gaps to which the next convex problem is solved, and the first one of a start.
     precision: float = 0.0
     sharper: float = 0.0
-    at_zero: float = 0.0
+    at_zero: float = 0.0  # the first convex problem at w = 0
 
     def _problem(self) -> Objective:
         assert self.at is not None

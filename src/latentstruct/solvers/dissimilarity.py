@@ -27,21 +27,11 @@ Function = Callable[[Vector], tuple[float, Vector]]
 
 @dataclass
 class LatentModel:
-    """P_θ(h | x_i, y_i) ∝ exp θ·Φ(x_i, y_i, h), independently at each site.
-
-    Attributes
-    ----------
-    task : LatentLossTask
-        The structure.
-    batch : Batch
-        Examples with their outputs.
-    features : ndarray or csr_array of shape (M, k), optional
-        Φ of each state; by default the task's own features φ, k = d.
-    """
+    """P_θ(h | x_i, y_i) ∝ exp θ·Φ(x_i, y_i, h), independently at each site."""
 
     task: LatentLossTask
-    batch: Batch
-    features: Any = None
+    batch: Batch  # examples with their outputs
+    features: Any = None  # (M, k) Φ of each state; by default the task's own features φ, k = d
     sites: LatentSites = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,30 +79,17 @@ class DissimilarityObjective:
 
     ξ_i = max_{y,h} [s(y, h) + Δ_i(y, h; θ)] − max_h s(y_i, h), Δ_i(y, h; θ) = E_{h' ~ P_θ}[Δ(y_i, h', y, h)] and
     H_i = E_{h, h' ~ P_θ}[Δ(y_i, h, y_i, h')].
-
-    Attributes
-    ----------
-    model : LatentModel
-        P_θ, with the task and the examples.
-    weights : ndarray of shape (n,)
-        c_i.
-    J, beta : float
-        Weight of ‖θ‖², and of the diversity H_i.
-    starts : LatentStarts, optional
-        Initial latents, when no weights are known.
-    split : callable, optional
-        Returns the model of each single example, for the stochastic subgradient.
-    n_jobs : int
-        Number of threads of the oracles.
     """
 
-    model: LatentModel
-    weights: Vector
+    model: LatentModel  # P_θ, with the task and the examples
+    weights: Vector  # (n,) c_i
+    # Weight of ‖θ‖², and of the diversity H_i.
     J: float = 0.1
     beta: float = 0.1
-    starts: LatentStart | None = None
+    starts: LatentStart | None = None  # initial latents, when no weights are known
+    # Returns the model of each single example, for the stochastic subgradient.
     split: Callable[[], Sequence[LatentModel]] | None = None
-    n_jobs: int = 1
+    n_jobs: int = 1  # number of threads of the oracles
     properties = frozenset({"difference", "planes", "l2"})
 
     def __post_init__(self) -> None:

@@ -22,29 +22,16 @@ from latentstruct.solvers.base import Monitor
 
 @dataclass
 class DualPoint:
-    """A dual point over the planes found so far, and the oracle that finds more; the state of block solvers.
+    """A dual point over the planes found so far, and the oracle that finds more; the state of block solvers."""
 
-    Parameters
-    ----------
-    objective : Objective
-        A convex objective with L2.
-    monitor : Monitor
-        Receives objective and bound. If it continues an earlier run, the state is read from it.
-    w0 : ndarray of shape (d,)
-        Initial weights, where the oracle is queried unless they are zero or `kept` is given.
-    kept : PlaneStore, optional
-        Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
-    most : int, optional
-        Maximum planes kept per example; see `PlaneStore`.
-    cache_mb : float, optional
-        Maximum megabytes of all planes. An earlier store with another limit is not used.
-    """
-
-    objective: Objective = field(metadata=CONTEXT)
+    objective: Objective = field(metadata=CONTEXT)  # a convex objective with L2
+    # Receives objective and bound. If it continues an earlier run, the state is read from it.
     monitor: Monitor = field(metadata=CONTEXT)
-    w0: InitVar[Vector]
+    w0: InitVar[Vector]  # (d,) initial weights, where the oracle is queried unless they are zero or `kept` is given
+    # Planes and masses of an earlier call on the same data; they hold for any linear part and any weights c_i.
     kept: InitVar[PlaneStore | None]
-    most: InitVar[int | None] = None
+    most: InitVar[int | None] = None  # maximum planes kept per example; see `PlaneStore`
+    # Maximum megabytes of all planes. An earlier store with another limit is not used.
     cache_mb: InitVar[float | None] = None
     store: PlaneStore = field(init=False)
     w: Weights = field(init=False)

@@ -32,41 +32,25 @@ class OuterLoop(Generic[O]):
     """All starts of one call of `minimize`: history, clock, callback, checkpoints and the best result.
 
     Subclasses define `_begin`, `_iteration` and `_found`, and add their own state as fields.
-
-    Attributes
-    ----------
-    settings, objective, callback, checkpointer
-        The solver, and the arguments of `minimize`.
-    state : object
-        Planes of inner solvers, passed from one to the next.
-    history, reached, best
-        One entry per iteration, the final objective of each start, and the best result so far.
-    start, iterations : int
-        Number of the current start, from 0, and of its finished iterations.
-    calls : int
-        Oracle calls of all finished inner solvers.
-    call_began : float
-        Start of the current inner solver, in seconds since the beginning of training.
-    solved : str
-        Why the inner solver of the last iteration ended; empty during an iteration.
-    small : bool
-        Whether the last iteration gained so little that its start ends.
     """
 
+    # The solver, and the arguments of `minimize`.
     settings: Any = field(metadata=CONTEXT)
     objective: O = field(metadata=CONTEXT)
-    state: Any = field(default=None, metadata=CONTEXT)
+    state: Any = field(default=None, metadata=CONTEXT)  # planes of inner solvers, passed from one to the next
     callback: Callback | None = field(default=None, metadata=CONTEXT)
     checkpointer: Checkpointer | None = field(default=None, metadata=CONTEXT)
+    # One entry per iteration, the final objective of each start, and the best result so far.
     history: list[Iteration] = field(default_factory=list)
     reached: list[float] = field(default_factory=list)
     best: Result | None = None
+    # Number of the current start, from 0, and of its finished iterations.
     start: int = 0
     iterations: int = 0
-    calls: int = 0
-    call_began: float = 0.0
-    solved: str = ""
-    small: bool = False
+    calls: int = 0  # oracle calls of all finished inner solvers
+    call_began: float = 0.0  # start of the current inner solver, in seconds since the beginning of training
+    solved: str = ""  # why the inner solver of the last iteration ended; empty during an iteration
+    small: bool = False  # whether the last iteration gained so little that its start ends
 
     def __post_init__(self) -> None:
         self._began, self._inner, self._under_way = time.perf_counter(), None, False
@@ -166,20 +150,9 @@ class OuterLoop(Generic[O]):
     ) -> Result:
         """Run an inner solver in the remaining time.
 
-        Parameters
-        ----------
-        solver : solver
-            With its parameters, except `max_seconds`.
-        problem : Objective
-            Its objective.
-        w0 : ndarray of shape (d,), optional
-            Initial weights.
-        shown : callable
-            Returns the entry to report for an iteration of the solver; calls, seconds and start are added.
-        with_state : bool
-            Whether `state` is passed to the solver; if not, it is stored with the solver's own state.
-        wrapping
-            Further arguments of `NestedCheckpointer`.
+        `shown` returns the entry to report for an iteration of the solver, to which calls, seconds and start are added.
+        `state` is passed to the solver, or stored with the solver's own state. `wrapping` are further arguments of
+        `NestedCheckpointer`.
         """
         resumed, self._inner = self._inner, None
         if resumed is None:

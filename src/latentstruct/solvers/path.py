@@ -28,30 +28,14 @@ SOLVED, PLANNED = 0.6, 0.8
 
 @dataclass(frozen=True)
 class PathPoint:
-    """The minimizer at one C.
-
-    Attributes
-    ----------
-    C : float
-        Weight of the risk.
-    w : ndarray of shape (d,)
-        The weights.
-    risk : float
-        R(w).
-    bound : Plane
-        A plane below C·R whose slope and offset give the lower bound `offset` − ½‖`slope`‖².
-    result : Result
-        Result of the solver.
-    masses : Masses, optional
-        Dual variables of planes of single examples, if the solver has them.
-    """
+    """The minimizer at one C."""
 
     C: float
-    w: Vector
-    risk: float
-    bound: Plane
+    w: Vector  # (d,)
+    risk: float  # R(w)
+    bound: Plane  # a plane below C·R whose slope and offset give the lower bound `offset` − ½‖`slope`‖²
     result: Result
-    masses: Masses | None = None
+    masses: Masses | None = None  # dual variables of planes of single examples, if the solver has them
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,10 @@ QP_SHARE = 1e-3
 
 @dataclass
 class Function:
-    """w = Σ_r κ(x_r, ·) ⊗ a_r: one function of the inputs per weight vector.
+    """w = Σ_r κ(x_r, ·) ⊗ a_r: one function of the inputs per weight vector."""
 
-    Attributes
-    ----------
-    coefficients : ndarray of shape (N, V)
-        a_r.
-    scores : ndarray of shape (N, V)
-        Values of the functions at all rows, K a.
-    """
-
-    coefficients: Table
-    scores: Table
+    coefficients: Table  # (N, V) a_r
+    scores: Table  # (N, V) values of the functions at all rows, K a
 
     @property
     def half_square(self) -> float:
@@ -46,21 +38,11 @@ class Function:
 
 @dataclass
 class Cut:
-    """The slope g = Σ κ(x_r, ·) ⊗ a_r of a plane, over few rows.
+    """The slope g = Σ κ(x_r, ·) ⊗ a_r of a plane, over few rows."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (r,)
-        The rows.
-    coefficients : ndarray of shape (r, V)
-        a_r.
-    scores : ndarray of shape (N, V)
-        Values of g at all rows.
-    """
-
-    rows: Indices
-    coefficients: Table
-    scores: Table
+    rows: Indices  # (r,)
+    coefficients: Table  # (r, V) a_r
+    scores: Table  # (N, V) values of g at all rows
 
     def product(self, scores: Table) -> float:
         """Return ⟨g, w⟩ for the w that has these scores at all rows."""

@@ -105,30 +105,14 @@ class SelfPaced(BaseSolver):
 
 @dataclass
 class _Pacing(OuterLoop[Objective]):
-    """One call of `SelfPaced.minimize`, whose iterations are those of CCCP.
-
-    Attributes
-    ----------
-    phase : str
-        Phase of the current start.
-    paces : int
-        Number of times 1/K has grown.
-    limit : float
-        1/K.
-    losses : ndarray of shape (0,) or (n,)
-        Weighted losses of the examples.
-    reached_at : Result
-        Result of the last run of CCCP.
-    iterations_before : int
-        Iterations of all finished runs of CCCP.
-    """
+    """One call of `SelfPaced.minimize`, whose iterations are those of CCCP."""
 
     phase: str = LOOSE
-    paces: int = 0
-    limit: float = 0.0
-    losses: Numbers = field(default_factory=lambda: np.zeros(0))
-    reached_at: Result | None = None
-    iterations_before: int = 0
+    paces: int = 0  # number of times 1/K has grown
+    limit: float = 0.0  # 1/K
+    losses: Numbers = field(default_factory=lambda: np.zeros(0))  # weighted losses of the examples, (0,) or (n,)
+    reached_at: Result | None = None  # result of the last run of CCCP
+    iterations_before: int = 0  # iterations of all finished runs of CCCP
 
     def _restore(self, tree: Tree) -> None:
         super()._restore(tree)

@@ -24,28 +24,15 @@ SAMPLE_TOL = 0.1
 
 @dataclass
 class LatentStarts:
-    """Initial latents of each start.
+    """Initial latents of each start."""
 
-    Attributes
-    ----------
-    task, batch
-        A task that has learned its data, and examples with their outputs.
-    init : {"task", "random", "marginal"}
-        By the rule of the task, at random, or by weights that were trained with latents summed out.
-    H : sequence of length n, optional
-        Latents of the first start.
-    seed : int, optional
-        Seed of the latents; None for different ones in each call.
-    weights : ndarray of shape (n,), optional
-        c_i, needed for "marginal".
-    """
-
+    # A task that has learned its data, and examples with their outputs.
     task: LatentTask
     batch: Batch
-    init: str = "task"
-    H: Any = None
-    seed: int | None = 0
-    weights: Vector | None = None
+    init: str = "task"  # by the rule of the task, at random, or by weights that were trained with latents summed out
+    H: Any = None  # latents of the first start
+    seed: int | None = 0  # seed of the latents; None for different ones in each call
+    weights: Vector | None = None  # (n,) c_i, needed for "marginal"
 
     def __post_init__(self) -> None:
         if self.H is not None:
@@ -138,17 +125,10 @@ class SampledStarts:
 
     The rule is applied to the first shard only: its problem is solved loosely, and its weights complete all
     shards.
-
-    Attributes
-    ----------
-    objective : Objective
-        Objective of all shards.
-    first : Objective
-        Objective of the first shard, with its own starts.
     """
 
-    objective: Objective
-    first: Callable[[], Objective]
+    objective: Objective  # objective of all shards
+    first: Callable[[], Objective]  # objective of the first shard, with its own starts
 
     def planes(self, attempt: int) -> Plane:
         """Return the sum of the planes of the initial latents of a start."""

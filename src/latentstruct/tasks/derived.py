@@ -12,20 +12,11 @@ from latentstruct.inference.forests import Forests
 
 
 class Derivable(NamedTuple):
-    """All outputs of some consecutive examples as derivations.
+    """All outputs of some consecutive examples as derivations."""
 
-    Attributes
-    ----------
-    forests : Forests
-        One per example.
-    scores : ndarray of shape (E,)
-        Scores of their edges.
-    outputs : callable
-        Returns one output per example, given 1 for each edge (E,) that they use and 0 for others.
-    """
-
-    forests: Forests
-    scores: Vector
+    forests: Forests  # one per example
+    scores: Vector  # (E,) scores of their edges
+    # Returns one output per example, given 1 for each edge (E,) that they use and 0 for others.
     outputs: Callable[[NDArray[np.uint8]], list[Any]]
 
 

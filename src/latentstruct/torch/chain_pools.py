@@ -30,21 +30,11 @@ Table = NDArray[np.float64]
 
 @dataclass
 class Layout:
-    """The tokens that count of a padded batch (B, T), end to end.
+    """The tokens that count of a padded batch (B, T), end to end."""
 
-    Attributes
-    ----------
-    shape : (int, int)
-        B and T.
-    offsets : ndarray of shape (B + 1,)
-        Where the tokens of each sequence begin.
-    places : ndarray of shape (N,), optional
-        The place of each token in the padded batch; None if all are tokens.
-    """
-
-    shape: tuple[int, int]
-    offsets: Indices
-    places: Indices | None
+    shape: tuple[int, int]  # B and T
+    offsets: Indices  # (B + 1,) where the tokens of each sequence begin
+    places: Indices | None  # (N,) the place of each token in the padded batch; None if all are tokens
 
     def __post_init__(self) -> None:
         self.n_tokens = int(self.offsets[-1])

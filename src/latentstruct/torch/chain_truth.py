@@ -18,24 +18,12 @@ SKIPPED = -100
 
 @dataclass
 class Truth:
-    """What is known of the labels of tokens: one of three.
+    """What is known of the labels of tokens: one of three."""
 
-    Attributes
-    ----------
-    n_labels : int
-        Number of labels, S.
-    labels : ndarray of int of shape (N,), optional
-        Labels, −1 where unknown.
-    allowed : ndarray of bool of shape (N, S), optional
-        Possible labels.
-    shares : ndarray of shape (N, S), optional
-        Distributions.
-    """
-
-    n_labels: int
-    labels: Indices | None = None
-    allowed: NDArray[np.bool_] | None = None
-    shares: Table | None = None
+    n_labels: int  # number of labels, S
+    labels: Indices | None = None  # (N,) labels, −1 where unknown
+    allowed: NDArray[np.bool_] | None = None  # (N, S) possible labels
+    shares: Table | None = None  # (N, S) distributions
 
     def hidden(self) -> NDArray[np.bool_]:
         """Return which tokens are not known."""

@@ -27,26 +27,15 @@ meet, deletions come first, so that each set of matches has one path."""
 
 
 class Paths(NamedTuple):
-    """All paths of m by n positions (less than 2²⁸ cells), and the kind, row, column and gap of each edge.
+    """All paths of m by n positions (less than 2²⁸ cells), and the kind, row, column and gap of each edge."""
 
-    Attributes
-    ----------
-    forest : Forests
-        Four items per cell (i, j) of prefixes, row by row, and one for the ends of local paths.
-    state : ndarray of int of shape (E,)
-        MATCH, DELETE, INSERT or ANY.
-    row, column : ndarray of int of shape (E,)
-        The positions that a match uses, of the first sequence also a deletion, of the second also an insertion. A
-        match at row −1 is the begin of a path.
-    gap : ndarray of int of shape (E,)
-        OPEN, EXTEND or FREE.
-    """
-
-    forest: Forests
-    state: NDArray[np.int32]
+    forest: Forests  # four items per cell (i, j) of prefixes, row by row, and one for the ends of local paths
+    state: NDArray[np.int32]  # (E,) MATCH, DELETE, INSERT or ANY
+    # (E,) the positions that a match uses, of the first sequence also a deletion, of the second also an insertion. A
+    # match at row −1 is the begin of a path.
     row: NDArray[np.int32]
     column: NDArray[np.int32]
-    gap: NDArray[np.int32]
+    gap: NDArray[np.int32]  # (E,) OPEN, EXTEND or FREE
 
     def contradicts(self, known: NDArray[np.int64], m: int, n: int) -> NDArray[np.bool_]:
         """Return whether each edge contradicts known matches (k, 2), which are in order."""

@@ -218,21 +218,13 @@ class HighsProgram:
 
 @dataclass
 class AssignmentProgram:
-    """Programs that choose the cells of a table, in each row and column exactly one or at most one.
+    """Programs that choose the cells of a table, in each row and column exactly one or at most one."""
 
-    Attributes
-    ----------
-    cells : ndarray of shape (V, 2)
-        Row and column of each variable in a table, which has further rows and columns for items that stay single.
-    table : ndarray of shape (k, k)
-        0 where items stay single, −∞ in the cells of variables and where there are none.
-    fixed : ndarray of bool of shape (V,)
-        Variables that must stay 0.
-    """
-
+    # (V, 2) row and column of each variable in a table, which has further rows and columns for items that stay single.
     cells: Indices
+    # (k, k) 0 where items stay single, −∞ in the cells of variables and where there are none.
     table: NDArray[np.float64]
-    fixed: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]  # (V,) variables that must stay 0
 
     @classmethod
     def of(cls, c: Constraints) -> "AssignmentProgram | None":
