@@ -126,8 +126,8 @@ class Pooled:
     # Expected loss (k,) of each example, 0 outside augmented mode; the weighted sum if `slopes` is one.
     losses: Vector | float
     soft: bool = False  # whether the pool is soft. The value of a hard pool is the score and the loss of one output.
-    # Whether all results are, or each one (k,) is, the true maximum or sum. Inexact results of a hard pool are the score
-    # and loss of some output, so that their planes are below the function; those of a soft pool are arbitrary.
+    # Whether all results are, or each one (k,) is, the true maximum or sum. Inexact results of a hard pool are the
+    # score and loss of some output, so that their planes are below the function; those of a soft pool are arbitrary.
     exact: bool | NDArray[np.bool_] = True
     # How far the true maximum may be above an inexact value, infinite if unknown.
     excess: float | Vector = math.inf

@@ -183,12 +183,12 @@ def as_reals(values: Any) -> NDArray[np.float64]:
         raise TypeError(repr_short(values)) from error
 
 
-def numbers_of(values: Any, name: str, expected: str = "real numbers", hint: str | None = None) -> NDArray[np.float64]:
+def numbers_of(values: Any, name: str, expected: str = "real numbers") -> NDArray[np.float64]:
     """Return numbers as float64, or raise an error that names `name`."""
     try:
         return as_reals(values)
     except TypeError as error:
-        raise InputError(name, Description(str(error)), expected, hint) from error
+        raise InputError(name, Description(str(error)), expected) from error
 
 
 def finite_of(values: Any, name: str, shape: tuple[int, ...], meaning: str = "") -> NDArray[np.float64]:
@@ -209,7 +209,7 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
         raise InputError(name, Description("rows of different lengths"), "an array") from error
 
 
-def integers_of(values: Any, name: str, expected: str = "integers") -> NDArray[np.int64]:
+def integers_of(values: Any, name: str) -> NDArray[np.int64]:
     """Return integers as int64, including floats with integer values; raise an error that names `name` for others."""
     found = array_of(values, name)
     if found.size == 0:
@@ -219,7 +219,7 @@ def integers_of(values: Any, name: str, expected: str = "integers") -> NDArray[n
             converted = found.astype(np.int64)
         if (converted == found).all():
             return converted
-    raise InputError(name, values, expected)
+    raise InputError(name, values, "integers")
 
 
 def check_lists(**collections: Any) -> None:
@@ -350,14 +350,10 @@ def _list_fault(matrix: Any) -> str:
     return _index_fault(indices, matrix.shape[1], len(indices), "indices")
 
 
-def _keyed_fault(matrix: Any) -> str:
-    return _coordinate_fault(matrix.tocoo())
-
-
 _SPARSE_FAULTS = {
     **dict.fromkeys(("csr", "csc", "bsr"), _compressed_fault),
     "coo": _coordinate_fault,
     "dia": _diagonal_fault,
     "lil": _list_fault,
-    "dok": _keyed_fault,
+    "dok": lambda matrix: _coordinate_fault(matrix.tocoo()),
 }

@@ -77,9 +77,9 @@ class DualPoint:
         heights = self.store.highest(w)[1]
         return 0.5 * float(w @ w) + (float(self.oracle.weights @ heights) - self.linear(w))
 
-    def query_rows(self, rows: Indices, at: Vector | None = None) -> Planes:
-        """Query the oracle for planes of the listed examples, by default at w, and keep them."""
-        planes = self.oracle.planes(self.w if at is None else at, rows)
+    def query_rows(self, rows: Indices) -> Planes:
+        """Query the oracle for planes of the listed examples at w, and keep them."""
+        planes = self.oracle.planes(self.w, rows)
         self.offset += self.store.append(rows, planes, self.w)
         return planes
 
