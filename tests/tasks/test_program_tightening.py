@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latentstruct.core.lazy import sparse
+from latentstruct.tasks.program.builders import tracking, tracking_output
 from latentstruct.tasks.program.inputs import Constraints, ProgramInput
 from latentstruct.tasks.program.solving import HighsProgram, Limits
 from latentstruct.tasks.program.tightening import tightened
@@ -95,3 +96,13 @@ def test_relaxations_of_tracks_are_integral():
             fractions[k] += (x != np.round(x)).any()
     assert fractions[0] > 0
     assert fractions[1] == 0
+
+
+def test_no_track_is_half_divided():
+    x = tracking(np.zeros((2, 1)), [[0, 1]], np.zeros((1, 1)), divisions=True)
+    y = tracking_output(np.ones(2), [[0, 1]], np.ones(1), divisions=True)
+    # With a division of ½ and an end of ½ the first node would go on.
+    scores = 1.0 - 2.0 * y
+    scores[:3] = 2.0
+    found = [HighsProgram(x.constraints, Limits(relaxed=relaxed)).maximize(scores).x for relaxed in (True, False)]
+    assert scores @ found[0] == scores @ found[1]

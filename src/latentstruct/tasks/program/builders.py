@@ -252,8 +252,18 @@ def tracking(
                 np.repeat([1.0, 1.0, -1.0], N),
             )
         )
-        names += [f"division of node {i}" for i in range(N)]
-        ub = np.zeros(3 * N)
+        # A track goes on by a link or ends. Integers satisfy this anyway, linear relaxations would be half divided.
+        link = np.arange(E)
+        rows.append(
+            _ones(
+                np.concatenate([link, link, link]),
+                np.concatenate([edge, disappear[ends[:, 0]], ends[:, 0]]),
+                (E, columns),
+                np.repeat([1.0, 1.0, -1.0], E),
+            )
+        )
+        names += [*(f"division of node {i}" for i in range(N)), *(f"start of edge {e}" for e in range(E))]
+        ub = np.zeros(3 * N + E)
     lb = np.where(np.arange(len(ub)) < 2 * N, 0.0, -np.inf)
     kinds = [("node", N), ("edge", E), ("appear", N), ("disappear", N), ("divide", N if divisions else 0)]
     variables = [f"{kind} {i}" for kind, size in kinds for i in range(size)]
