@@ -171,7 +171,7 @@ struct Elimination {
   }
 
   // Forward pass: leave shares (or maximizers) and messages in the workspace. Potentials are multiplied by `scale`.
-  LATENTSTRUCT_INLINE void eliminate(Index first, Index last, double scale, double temperature, double *work) {
+  LATENTSTRUCT_CLONES void eliminate(Index first, Index last, double scale, double temperature, double *work) {
     for (Index k = first; k < last; ++k) {
       const Step &step = steps[k];
       const Index card = step.card, n_rows = step.inner;
@@ -193,7 +193,7 @@ struct Elimination {
 
   // Backward pass: add beliefs to the derivatives and to the messages' beliefs. Rows without belief are skipped; where
   // there are few others, as under the maximum over later variables, work is done by the row.
-  LATENTSTRUCT_INLINE void distribute(Index first, Index last, double temperature, double *work) {
+  LATENTSTRUCT_CLONES void distribute(Index first, Index last, double temperature, double *work) {
     for (Index k = last - 1; k >= first; --k) {
       const Step &step = steps[k];
       const Index card = step.card, n_rows = step.inner;
@@ -266,11 +266,10 @@ struct Elimination {
   }
 };
 
-LATENTSTRUCT_CLONES void pool_graphs(In<Index, 2> all_programs, In<Index, 2> steps, In<Index, 2> inputs, In<std::uint32_t, 1> index,
-                                     In<Index, 2> strides, Indices constants, Indices program_of, Vector unary, Indices unary_at,
-                                     Vector tables, Indices tables_at, Indices states_at, double output_temperature,
-                                     double latent_temperature, double alpha, Values values, Values unary_out, Values tables_out,
-                                     Numbers states) {
+void pool_graphs(In<Index, 2> all_programs, In<Index, 2> steps, In<Index, 2> inputs, In<std::uint32_t, 1> index,
+                 In<Index, 2> strides, Indices constants, Indices program_of, Vector unary, Indices unary_at, Vector tables,
+                 Indices tables_at, Indices states_at, double output_temperature, double latent_temperature, double alpha,
+                 Values values, Values unary_out, Values tables_out, Numbers states) {
   const std::size_t n_graphs = program_of.shape(0);
   require_length(n_graphs, values);
   require_length(n_graphs + 1, unary_at, tables_at, states_at);

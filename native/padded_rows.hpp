@@ -88,18 +88,20 @@ LATENTSTRUCT_INLINE void multiply_block(Coefficients left, std::size_t count, co
 }
 
 // finish(row, place, vector) of all vectors of R rows of a product with `count` padded rows.
+//
+// Blocks of many maxima are narrow, as their comparisons take registers, too.
 template <typename S, int R, typename Finish>
 LATENTSTRUCT_INLINE void multiply_rows(Coefficients left, std::size_t count, const double *right, std::size_t width,
                                        Finish finish) {
+  constexpr int C = R > 1 && std::is_same_v<S, Hard> ? 2 : 4;
   std::size_t place = 0;
-  for (; place + 4 * WIDTH <= width; place += 4 * WIDTH)
-    multiply_block<S, R, 4>(left, count, right + place, width, place, finish);
-  switch ((width - place) / WIDTH) {
-  case 3: multiply_block<S, R, 3>(left, count, right + place, width, place, finish); break;
-  case 2: multiply_block<S, R, 2>(left, count, right + place, width, place, finish); break;
-  case 1: multiply_block<S, R, 1>(left, count, right + place, width, place, finish); break;
-  default: break;
-  }
+  for (; place + C * WIDTH <= width; place += C * WIDTH)
+    multiply_block<S, R, C>(left, count, right + place, width, place, finish);
+  const auto rest = [&]<int N>() __attribute__((always_inline)) {
+    if constexpr (N < C)
+      if ((width - place) / WIDTH == N) multiply_block<S, R, N>(left, count, right + place, width, place, finish);
+  };
+  rest.template operator()<3>(), rest.template operator()<2>(), rest.template operator()<1>();
 }
 
 // out = left·right, one row or four at a time: both must have memory for a number of rows that 4 divides if it is not 1.
@@ -130,7 +132,7 @@ LATENTSTRUCT_INLINE void multiply(Coefficients left, std::size_t rows, std::size
 [[maybe_unused]] LATENTSTRUCT_CLONES static void pool_sums(const double *message, std::size_t count, const double *matrix,
                                                            std::size_t width, double temperature, double *exps,
                                                            double *totals, double *pooled) {
-  multiply<Hard>({message, 0, 1}, 1, count, matrix, width, pooled);
+  max_sums({message, 0, 1}, 1, count, matrix, width, pooled);
   for (std::size_t y = 0; y < width; y += WIDTH) {
     const Lanes found = load(pooled + y), high = found > -INFINITE ? found : all_lanes(0.0);
     for (std::size_t z = 0; z < count; ++z)
