@@ -1,5 +1,7 @@
 """Settings of all tests."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -12,6 +14,8 @@ from latentstruct.viz.report import pictures
 settings.register_profile("untimed", deadline=None, max_examples=50)
 settings.load_profile("untimed")
 heartbeat.SILENCE = 1e6
+# Shells ignore Ctrl-C in commands that they start in the background, where tests of it would wait forever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Plots for narrow screens take as long as the others: only tests of them draw both.
 pictures.NARROW_WIDTH = 100.0
 
