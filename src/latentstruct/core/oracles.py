@@ -45,48 +45,25 @@ class BaseOracle:
     exceed the function somewhere. Planes of missed maxima are still below, and bound the minimum.
 
     Subclasses have `weights`, and define `_total`, and `_planes` if they know the planes of single examples.
-
-    Attributes
-    ----------
-    n_examples, n_features : int
-        Sizes.
-    weights : ndarray of shape (n,)
-        c_i.
-    smooth : bool
-        Whether the function is differentiable.
-    half_smooth : bool
-        Whether one of outputs and latents is pooled softly and the other one maximized.
-    linear : bool
-        Whether the planes are the same at all w.
-    supporting : bool
-        Whether exact planes are below the function everywhere.
-    separable : bool
-        Whether planes of single examples are known.
-    divisible : bool
-        Whether sums over some of the examples are known.
-    approximate : bool
-        Whether results are known in advance to be inexact.
-    bounded_above : bool
-        Whether inexact maxima come with upper bounds.
-    batch : Batch, optional
-        The examples, if they are in one batch in this process.
-    chunk_bounds : ndarray of int, optional
-        Bounds of consecutive examples whose sums are added in pairs.
-    n_jobs : int
-        Number of threads.
-    tally : Tally
-        Number of queried examples, shared with all oracles that are derived from this one.
     """
 
-    n_jobs: int = 1
-    chunk_bounds: Indices | None = None
+    n_jobs: int = 1  # number of threads
+    chunk_bounds: Indices | None = None  # bounds of consecutive examples whose sums are added in pairs
+    # Number of queried examples, shared with all oracles that are derived from this one.
     tally: Tally = field(default_factory=Tally, repr=False)
     n_examples: int = field(init=False, repr=False)
     n_features: int = field(init=False, repr=False)
     # Without annotations, so that these are no fields.
-    smooth = half_smooth = linear = approximate = bounded_above = False
-    supporting = separable = divisible = True
-    batch, weights = cast("Batch | None", None), cast("Vector", None)
+    smooth = False  # whether the function is differentiable
+    half_smooth = False  # whether one of outputs and latents is pooled softly and the other one maximized
+    linear = False  # whether the planes are the same at all w
+    approximate = False  # whether results are known in advance to be inexact
+    bounded_above = False  # whether inexact maxima come with upper bounds
+    supporting = True  # whether exact planes are below the function everywhere
+    separable = True  # whether planes of single examples are known
+    divisible = True  # whether sums over some of the examples are known
+    batch = cast("Batch | None", None)  # the examples, if they are in one batch in this process
+    weights = cast("Vector", None)  # (n,) c_i
 
     def total(self, w: Vector) -> Plane:
         """Return the weighted sum of the planes at w."""

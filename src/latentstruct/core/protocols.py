@@ -139,20 +139,11 @@ class Pooled:
 
 
 class Cost(NamedTuple):
-    """Approximate cost of `Task.pool_batch`, by which alone a batch is split among threads.
+    """Approximate cost of `Task.pool_batch`, by which alone a batch is split among threads."""
 
-    Attributes
-    ----------
-    work : ndarray of shape (n,)
-        Nanoseconds per example; 0 if threads cannot share them, because they hold the interpreter lock.
-    overhead : float
-        Nanoseconds of any call, however few examples there are.
-    chunked : bool
-        Whether `pool_batch` splits its work by `Query.chunks`; otherwise threads call it with a few examples.
-    """
-
-    work: Vector
-    overhead: float = 0.0
+    work: Vector  # (n,) nanoseconds per example; 0 if threads cannot share them, because they hold the interpreter lock
+    overhead: float = 0.0  # nanoseconds of any call, however few examples there are
+    # Whether `pool_batch` splits its work by `Query.chunks`; otherwise threads call it with a few examples.
     chunked: bool = False
 
 
@@ -185,66 +176,29 @@ class PartLoss(Protocol):
 
 @dataclass(frozen=True)
 class TaskTags:
-    """Capabilities of a task, for estimators, commands and documentation.
+    """Capabilities of a task, for estimators, commands and documentation."""
 
-    Attributes
-    ----------
-    latent : {"never", "possible", "always"}
-        Whether something may stay hidden when the output is known.
-    soft : bool
-        Whether pools at temperatures above 0 are implemented.
-    two_temperatures : bool
-        Whether ε_y and ε_h may differ.
-    exact : bool
-        Whether inference is exact for every input.
-    above_truth : bool
-        Whether inexact results are never below those of the true output; otherwise the oracle takes the larger of both.
-    upper_bounds : bool
-        Whether inexact results of hard pools come with upper bounds, `Pooled.excess`, so that gaps stay proven.
-    exact_slack : bool
-        Whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact.
-    renyi : bool
-        Whether `renyi_pool` pools latents by Rényi entropy, as `MinEntropySSVM` needs.
-    latent_loss : bool
-        Whether the methods of `LatentLossTask` are implemented, as `ModLat` needs.
-    classifier, binary : bool
-        Whether an output is one label per example, and whether there are only two.
-    partial_outputs : bool
-        Whether outputs may be known in part, so that `complete` fills in the rest.
-    row_examples : bool
-        Whether X may be a matrix with one row of numbers per example; the task then provides `WeightedInputs`.
-    state_weights : bool
-        Whether latent states may have separate weights, as in `StateWeights`.
-    single_example : bool
-        Whether all rows together are one example, so that rows have no weights.
-    marginals, pair_marginals, confidence, scores, topk, sample, min_risk : bool
-        Whether these methods are implemented.
-    storable : bool
-        Whether batches can be stored by `pack` and `unpack`.
-    threaded_decoding : bool
-        Whether `prepare` and `decode` release the interpreter lock.
-    refit_parameters : tuple of str
-        Parameters that stored batches do not depend on, so that they may be changed later.
-    reasons : mapping of str to str
-        Why the structure does not support a method, or only by a search, by the names of
-        `latentstruct.core.capabilities`. Reasons that hold for all structures need not be given.
-    """
-
+    # Whether something may stay hidden when the output is known.
     latent: Literal["never", "possible", "always"] = "never"
-    soft: bool = False
-    two_temperatures: bool = False
-    exact: bool = True
+    soft: bool = False  # whether pools at temperatures above 0 are implemented
+    two_temperatures: bool = False  # whether ε_y and ε_h may differ
+    exact: bool = True  # whether inference is exact for every input
+    # Whether inexact results are never below those of the true output; otherwise the oracle takes the larger of both.
     above_truth: bool = False
+    # Whether inexact results of hard pools come with upper bounds, `Pooled.excess`, so that gaps stay proven.
     upper_bounds: bool = False
-    exact_slack: bool = False
-    renyi: bool = False
-    latent_loss: bool = False
+    exact_slack: bool = False  # whether `loss_levels` finds outputs by their loss, so that slack rescaling is exact
+    renyi: bool = False  # whether `renyi_pool` pools latents by Rényi entropy, as `MinEntropySSVM` needs
+    latent_loss: bool = False  # whether the methods of `LatentLossTask` are implemented, as `ModLat` needs
+    # Whether an output is one label per example, and whether there are only two.
     classifier: bool = False
     binary: bool = False
-    partial_outputs: bool = False
+    partial_outputs: bool = False  # whether outputs may be known in part, so that `complete` fills in the rest
+    # Whether X may be a matrix with one row of numbers per example; the task then provides `WeightedInputs`.
     row_examples: bool = False
-    state_weights: bool = False
-    single_example: bool = False
+    state_weights: bool = False  # whether latent states may have separate weights, as in `StateWeights`
+    single_example: bool = False  # whether all rows together are one example, so that rows have no weights
+    # Whether these methods are implemented.
     marginals: bool = False
     pair_marginals: bool = False
     confidence: bool = False
@@ -252,9 +206,12 @@ class TaskTags:
     topk: bool = False
     sample: bool = False
     min_risk: bool = False
-    storable: bool = False
-    threaded_decoding: bool = False
+    storable: bool = False  # whether batches can be stored by `pack` and `unpack`
+    threaded_decoding: bool = False  # whether `prepare` and `decode` release the interpreter lock
+    # Parameters that stored batches do not depend on, so that they may be changed later.
     refit_parameters: tuple[str, ...] = ()
+    # Why the structure does not support a method, or only by a search, by the names of
+    # `latentstruct.core.capabilities`. Reasons that hold for all structures need not be given.
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 

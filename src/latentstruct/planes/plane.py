@@ -81,32 +81,18 @@ class Slopes(NamedTuple):
 
 @dataclass
 class Plane:
-    """One supporting plane b + g·w with a dense slope.
+    """One supporting plane b + g·w with a dense slope."""
 
-    Attributes
-    ----------
-    slope : ndarray of shape (d,)
-        g.
-    offset : float
-        b.
-    entropy : float
-        The part of the offset that comes from soft pooling of outputs and latents (ε_y H(y) + ε_h H(h | y)); 0 where
-        both are maximized. Without it the plane supports the function that maximizes both, because a mean of hard
-        planes remains.
-    exact : bool
-        Whether the plane is tight: its height at w is the value of the function. False after approximate inference.
-    below : bool
-        Whether the plane is known to be below the function everywhere, tight or not. Oracles set it.
-    excess : float
-        How far the function at w may be above the plane if it is not tight; infinite if unknown.
-    """
-
-    slope: Weights
-    offset: float
+    slope: Weights  # (d,) g
+    offset: float  # b
+    # The part of the offset that comes from soft pooling of outputs and latents (ε_y H(y) + ε_h H(h | y)); 0 where both
+    # are maximized. Without it the plane supports the function that maximizes both, because a mean of hard planes
+    # remains.
     entropy: float = 0.0
+    # Whether the plane is tight: its height at w is the value of the function. False after approximate inference.
     exact: bool = True
-    below: bool = True
-    excess: float = math.inf
+    below: bool = True  # whether the plane is known to be below the function everywhere, tight or not. Oracles set it.
+    excess: float = math.inf  # how far the function at w may be above the plane if it is not tight; infinite if unknown
 
     __repr__ = short_repr
 
@@ -138,38 +124,20 @@ class Plane:
 
 @dataclass
 class Planes:
-    """Compact supporting planes, one per queried example.
+    """Compact supporting planes, one per queried example."""
 
-    Attributes
-    ----------
-    rows : Rows
-        Input rows that the atoms refer to (shared by all planes of a batch).
-    pointers : ndarray of shape (k + 1,)
-        Atoms of plane p are pointers[p] … pointers[p+1].
-    atoms : Atoms
-        Flat (row, column, value) triples.
-    offsets : ndarray of shape (k,)
-        b_p.
-    values : ndarray of shape (k,)
-        f_p(w) at the weights of the query.
-    n_features : int
-        d.
-    exact : bool or ndarray of bool of shape (k,)
-        Whether the planes are tight, one flag for all or one per plane: see `Plane`.
-    below : bool
-        Whether all planes are known to be below their functions everywhere, tight or not. Oracles set it.
-    excess : float or ndarray of shape (k,)
-        How far f_p(w) may be above a plane that is not tight, one number for all or one per plane; infinite if unknown.
-    """
-
-    rows: Rows
-    pointers: Indices
-    atoms: Atoms
-    offsets: Vector
-    values: Vector
-    n_features: int
+    rows: Rows  # input rows that the atoms refer to (shared by all planes of a batch)
+    pointers: Indices  # (k + 1,) atoms of plane p are pointers[p] … pointers[p+1]
+    atoms: Atoms  # flat (row, column, value) triples
+    offsets: Vector  # (k,) b_p
+    values: Vector  # (k,) f_p(w) at the weights of the query
+    n_features: int  # d
+    # (k,) whether the planes are tight, one flag for all or one per plane: see `Plane`.
     exact: bool | NDArray[np.bool_] = True
+    # Whether all planes are known to be below their functions everywhere, tight or not. Oracles set it.
     below: bool = True
+    # (k,) how far f_p(w) may be above a plane that is not tight, one number for all or one per plane; infinite if
+    # unknown.
     excess: float | Vector = math.inf
 
     __repr__ = short_repr

@@ -428,25 +428,12 @@ class BaseSolver(Parametrized):
     """Base class of solvers; subclasses define `needs`, their parameters and `_run`.
 
     Subclasses have at least the parameters `tol`, `max_iter` and `max_seconds`.
-
-    Attributes
-    ----------
-    limits : tuple of str
-        Parameters that limit a run: a run that reached them can continue with larger ones.
-    constraints : dict of str to Constraint
-        Allowed values of parameters, in addition to those of base classes.
-    takes_latents : bool
-        Whether a start uses initial latents instead of weights derived from them.
-    has_restarts : bool
-        Whether `restarts` is a parameter.
-    bounds : bool
-        Whether lower bounds approach the objective if it is convex.
-    warns_if_stalled : bool
-        Whether a stalled run without a bound counts as not converged.
     """
 
     needs: frozenset[str] = frozenset()
+    # Parameters that limit a run: a run that reached them can continue with larger ones.
     limits: tuple[str, ...] = ("max_iter", "max_seconds")
+    # Allowed values of parameters, in addition to those of base classes.
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "tol": real(0.0, closed="right"),
         "max_iter": real(0.0, closed="right"),
@@ -455,10 +442,10 @@ class BaseSolver(Parametrized):
         "random_state": integer(0) | None,
         "cache_mb": real(0.0) | None,
     }
-    takes_latents: bool = False
-    has_restarts: bool = False
-    bounds: bool = True
-    warns_if_stalled: bool = False
+    takes_latents: bool = False  # whether a start uses initial latents instead of weights derived from them
+    has_restarts: bool = False  # whether `restarts` is a parameter
+    bounds: bool = True  # whether lower bounds approach the objective if it is convex
+    warns_if_stalled: bool = False  # whether a stalled run without a bound counts as not converged
     tol: float
     max_iter: int
     max_seconds: float
