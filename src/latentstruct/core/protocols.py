@@ -5,8 +5,9 @@ only composes them. `latentstruct.testing` checks these contracts for custom tas
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import repeat
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -42,11 +43,26 @@ class Prediction(NamedTuple):
     score: float
 
 
-@runtime_checkable
-class DecodedOutputs(Protocol):
-    """Predictions with all outputs in one array, for speed."""
+@dataclass(eq=False)
+class ArrayPredictions(Sequence[Prediction]):
+    """Predictions of many examples as arrays (n,), which is faster than a prediction for each."""
 
-    outputs: Any
+    outputs: NDArray[Any]
+    latents: Indices | None
+    scores: Vector
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def __getitem__(self, place: Any) -> Any:
+        latents: Any = None if self.latents is None else self.latents[place]
+        if isinstance(place, slice):
+            return ArrayPredictions(self.outputs[place], latents, self.scores[place])
+        return Prediction(self.outputs[place], None if latents is None else int(latents), float(self.scores[place]))
+
+    def __iter__(self) -> Iterator[Prediction]:
+        latents = repeat(None) if self.latents is None else self.latents.tolist()
+        return map(Prediction, self.outputs, latents, self.scores.tolist())
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ import numpy as np
 
 from latentstruct.core.lazy import optimize
 from latentstruct.core.parameters import available_if, check_is_fitted
-from latentstruct.core.protocols import Batch, DecodedOutputs, LatentTask, Prediction, TaskTags, Temperature
+from latentstruct.core.protocols import ArrayPredictions, Batch, LatentTask, Prediction, TaskTags, Temperature
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import check_shape, integer
 from latentstruct.data.sharded import ShardedData
@@ -131,8 +131,7 @@ class Predicting(StoredExamples):
 
     def _outputs(self, decoded: Any) -> Any:
         """Return the outputs of predictions."""
-        if isinstance(decoded, DecodedOutputs):
-            # Some tasks decode into arrays, which is faster than a prediction for each example.
+        if isinstance(decoded, ArrayPredictions):
             return decoded.outputs
         return self.task_.collect([prediction.y for prediction in decoded])
 

@@ -1,11 +1,12 @@
 """What all tasks share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any, ClassVar, Generic
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latentstruct.core.lazy import issparse
 from latentstruct.core.levels import LossLevels
@@ -95,6 +96,11 @@ def require_one_latent_each(batch: Batch, latents: Sequence[Any]) -> None:
     check_lists(latents=latents)
     check_unmasked(latents, "latents")
     check_length(latents, batch.n_examples, "latents", "latents")
+
+
+def outputs_of(predictions: Sequence[Any]) -> list[Any]:
+    """Return the outputs of predictions; what is no `Prediction` is an output."""
+    return [found.y if isinstance(found, Prediction) else found for found in predictions]
 
 
 OPTIONAL = {
@@ -270,6 +276,18 @@ class BaseTask(Parametrized, Generic[B]):
         """Take over what an earlier `learn` found with other values of the parameters in `tags.refit_parameters`."""
         self.restore(state)
 
+    def _whole_predictions(self, outputs: Iterable[Any], scores: Iterable[float]) -> list[Prediction]:
+        """Return predictions of a task whose latents are whole outputs, one per example."""
+        pairs = zip(outputs, scores, strict=True)
+        return [Prediction(y, y if self.latent else None, score) for y, score in pairs]
+
+    def _ranked_predictions(
+        self, outputs: Iterable[Iterable[Any]], scores: NDArray[np.float64]
+    ) -> list[list[Prediction]]:
+        """Return such predictions of each example by scores (n, k), without those that are impossible."""
+        every = (self._whole_predictions(*one) for one in zip(outputs, scores.tolist(), strict=True))
+        return [[one for one in some if one.score > -np.inf] for some in every]
+
     def random_latents(self, batch: B, rng: np.random.Generator) -> Sequence[Any]:
         """Return random latents that fit the known outputs."""
         raise TypeError(f"{type(self).__name__} does not define random_latents()")
@@ -285,3 +303,22 @@ class BaseTask(Parametrized, Generic[B]):
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return 1 − the mean loss: 1 is perfect, and a mean loss above 1 makes it negative."""
         return 1.0 - float(np.average(self.loss(Y_true, Y_pred), weights=sample_weight))
+
+
+class LikelyLatents(Generic[B]):
+    """Initial latents of tasks with soft pools."""
+
+    n_features: int
+    total: Callable[..., Plane]
+    complete: Any
+
+    def initial_latents(self, batch: B, rng: np.random.Generator, attempt: int) -> Any:
+        """Return the completions at weights that follow from what is known of the outputs.
+
+        The weights are the first gradient, at w = 0, of the log-likelihood: features of known parts less those of
+        uniform ones. Later attempts weight the examples at random.
+        """
+        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
+        nothing, soft = np.zeros(self.n_features), Temperature(1.0, 1.0)
+        known, uniform = (self.total(batch, nothing, mode, soft, weights).slope for mode in ("clamped", "free"))
+        return self.complete(batch, known - uniform)

@@ -23,7 +23,7 @@ class Derivable(NamedTuple):
 class DerivedAnswers:
     """`topk` and `sample` of tasks that define `derivations`."""
 
-    latent: bool
+    _ranked_predictions: Callable[..., list[list[Prediction]]]
 
     def derivations(self, batch: Any, w: Vector) -> Iterable[Derivable]:
         """Return all outputs of the examples of a batch, in their order; if it is labeled, those that agree with it."""
@@ -31,13 +31,10 @@ class DerivedAnswers:
 
     def topk(self, batch: Any, w: Vector, k: int) -> list[list[Prediction]]:
         """Return the k best outputs of each example, the best first; fewer if there are not as many."""
-        found = []
+        found: list[list[Prediction]] = []
         for some in self.derivations(batch, w):
             values, used = some.forests.best(some.scores, k)
-            ranked = zip(*map(some.outputs, used), strict=True)
-            for outputs, scores in zip(ranked, values.T.tolist(), strict=True):
-                pairs = zip(outputs, scores, strict=True)
-                found.append([Prediction(y, y if self.latent else None, s) for y, s in pairs if s > -np.inf])
+            found += self._ranked_predictions(zip(*map(some.outputs, used), strict=True), values.T)
         return found
 
     def sample(

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.pooling import latent_planes, require_labels
-from latentstruct.core.protocols import Batch, Mode, Temperature
+from latentstruct.core.protocols import Batch
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import check_length
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes, Slopes
-from latentstruct.tasks.base import BaseTask, check_examples
+from latentstruct.tasks.base import BaseTask, LikelyLatents, check_examples
 from latentstruct.tasks.labels import LabelSet, as_list, costs_with
 from latentstruct.tasks.row_parts import require_latents
 
@@ -88,7 +88,7 @@ class ItemBatch(Batch, Protocol):
 I = TypeVar("I", bound=ItemBatch)
 
 
-class ItemLabels(BaseTask[I]):
+class ItemLabels(LikelyLatents[I], BaseTask[I]):
     """Base of tasks whose outputs have one label per item."""
 
     item: str
@@ -149,18 +149,6 @@ class ItemLabels(BaseTask[I]):
         drawn = rng.integers(0, batch.cards, len(batch.truth))
         states = np.where(batch.truth < 0, drawn, batch.truth)
         return self._labelings(batch, self._allowed_states(batch, states, rng))
-
-    def initial_latents(self, batch: I, rng: np.random.Generator, attempt: int) -> list[NDArray]:
-        """Return the completions at weights that follow from the known labels.
-
-        The weights are the first gradient, at w = 0, of the log-likelihood of the known labels: features of known
-        labels less those of uniform ones. Later attempts weight the examples at random.
-        """
-        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
-        nothing, soft = np.zeros(self.n_features), Temperature(1.0, 1.0)
-        modes: tuple[Mode, Mode] = ("clamped", "free")
-        known, uniform = (self.total(batch, nothing, mode, soft, weights).slope for mode in modes)
-        return self.complete(batch, known - uniform)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the sum of the costs of each example's items.

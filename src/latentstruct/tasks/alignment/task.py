@@ -29,7 +29,7 @@ from latentstruct.tasks.alignment.features import (
     with_derived,
 )
 from latentstruct.tasks.alignment.paths import all_paths
-from latentstruct.tasks.base import BaseTask, check_examples, require_labels
+from latentstruct.tasks.base import BaseTask, check_examples, outputs_of, require_labels
 from latentstruct.tasks.derived import Derivable, DerivedAnswers
 from latentstruct.tasks.row_parts import require_latents
 
@@ -315,8 +315,7 @@ class Alignment(DerivedAnswers, BaseTask):
     def decode(self, batch: AlignmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best alignment of each pair: matches (m, 2)."""
         matches, pointers, values = self._best(batch, Query(w, "free"), np.zeros(batch.n_examples))
-        found = zip(split(matches, pointers), values.tolist(), strict=True)
-        return [Prediction(path, path if self.latent else None, value) for path, value in found]
+        return self._whole_predictions(split(matches, pointers), values.tolist())
 
     def derivations(self, batch: AlignmentBatch, w: Vector) -> Iterator[Derivable]:
         """Yield all alignments of each pair as derivations."""
@@ -399,7 +398,7 @@ class Alignment(DerivedAnswers, BaseTask):
         self, batch: AlignmentBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
     ) -> list[Vector]:
         """Return the probability of each predicted match, a list of arrays (m,)."""
-        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
+        outputs = outputs_of(predictions)
         check_examples(outputs, batch.heights)
         found = check_each(outputs, "predictions[{}]", batch.sizes)
         pointers = offsets_from_lengths(map(len, found))

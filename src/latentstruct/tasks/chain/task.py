@@ -22,7 +22,7 @@ from latentstruct.core.unknown import SKIPPED, UNKNOWN, is_unknown
 from latentstruct.core.validation import boolean, can_be_stacked, check_parameters, check_sparse, copied
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Slopes, empty_atoms
-from latentstruct.tasks.base import BaseTask, check_examples
+from latentstruct.tasks.base import BaseTask, check_examples, outputs_of
 from latentstruct.tasks.chain.batch import (
     BY_SEQUENCE,
     BY_TOKEN,
@@ -584,10 +584,7 @@ class Chain(ItemLabels[ChainBatch]):
     def decode(self, batch: ChainBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best labeling of each sequence: y, and h too if training had unknown labels."""
         labels, values = self._best(batch, Query(w, "free"))
-        return [
-            Prediction(labeling, labeling if self.latent else None, value)
-            for labeling, value in zip(self._labelings(batch, labels), values.tolist(), strict=True)
-        ]
+        return self._whole_predictions(self._labelings(batch, labels), values.tolist())
 
     def topk(self, batch: ChainBatch, w: Vector, k: int) -> list[list[Prediction]]:
         """Return the k best labelings of each sequence, the best first; fewer if there are not as many.
@@ -597,15 +594,8 @@ class Chain(ItemLabels[ChainBatch]):
         chosen = self._select(batch, Query(w, "clamped" if batch.labeled else "free"))
         labels, values = np.zeros((k, len(chosen.scores)), dtype=np.int64), np.empty((k, batch.n_examples))
         kernels.best_labelings(chosen.scores, chosen.offsets, self._transitions(w), labels, values)
-        rows = [self._labelings(batch, row) for row in labels]
-        return [
-            [
-                Prediction(labelings[i], labelings[i] if self.latent else None, value)
-                for labelings, value in zip(rows, values[:, i].tolist(), strict=True)
-                if value > -np.inf
-            ]
-            for i in range(batch.n_examples)
-        ]
+        ranked = zip(*(self._labelings(batch, row) for row in labels), strict=True)
+        return self._ranked_predictions(ranked, values.T)
 
     def sample(
         self, batch: ChainBatch, w: Vector, temperature: Temperature, n_samples: int, rng: np.random.Generator
@@ -672,8 +662,7 @@ class Chain(ItemLabels[ChainBatch]):
 
         `predictions` are those of `decode`, or label sequences.
         """
-        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
-        labels = self._label_numbers(outputs, batch.offsets, "predictions")
+        labels = self._label_numbers(outputs_of(predictions), batch.offsets, "predictions")
         if (labels == UNKNOWN).any():
             raise InputError("predictions", Description("-1 (unknown)"), "a label per token")
         sums = self._pool_soft(batch, Query(w, "free", temperature), TOGETHER)[1]

@@ -13,7 +13,7 @@ from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sklearn
 from latentstruct.core.levels import highest
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear
-from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Query, TaskTags, Temperature
+from latentstruct.core.protocols import HARD, ArrayPredictions, Cost, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
 from latentstruct.core.validation import array_of, check_parameters, integer, options
 from latentstruct.exceptions import Description, InputError
@@ -26,7 +26,6 @@ from latentstruct.tasks.classes.states import (
     Chosen,
     StateBatch,
     StateParts,
-    StatePredictions,
     StateTable,
     has_one_row,
     read_array,
@@ -329,21 +328,21 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         _, shares = _pool(batch.cells, self._parts(batch).scores(Query(w, "free")), temperature)
         return np.add.reduceat(shares, batch.cells.groups[:-1]).reshape(-1, len(self.labels_))
 
-    def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> StatePredictions:
+    def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> ArrayPredictions:
         """Return the best class of each example (states pooled at ε_h), and its best state.
 
         Among several states whose score is always 0, the first is returned.
         """
         if temperature.latent == 0:
             values, chosen = self._parts(batch).best(Query(w, "free"))
-            return StatePredictions(self.labels_.decode(chosen.y), chosen.h, values)
+            return ArrayPredictions(self.labels_.decode(chosen.y), chosen.h, values)
         return self._decode(batch, w, temperature)
 
-    def renyi_decode(self, batch: StateBatch, w: Vector, order: float) -> StatePredictions:
+    def renyi_decode(self, batch: StateBatch, w: Vector, order: float) -> ArrayPredictions:
         """Return argmax_y G_α(y) of each example, and its best state."""
         return self._decode(batch, w, HARD, order)
 
-    def _decode(self, batch: StateBatch, w: Vector, *pooling: Any) -> StatePredictions:
+    def _decode(self, batch: StateBatch, w: Vector, *pooling: Any) -> ArrayPredictions:
         """Return the classes of the highest pooled values, and their states of the highest scores."""
         cells, scores = batch.cells, self._parts(batch).scores(Query(w, "free"))
         by_class = self._class_values(batch, scores, *pooling)
@@ -351,7 +350,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         _require_numbers(values)
         places, starts = positions(cells.groups, cells.examples[:-1] + y)
         _, best = highest(scores[places], starts)
-        return StatePredictions(self.labels_.decode(y), cells.h[places[best]], values)
+        return ArrayPredictions(self.labels_.decode(y), cells.h[places[best]], values)
 
     def complete(self, batch: StateBatch, w: Vector) -> list[int]:
         """Return the best state of each example's true class."""

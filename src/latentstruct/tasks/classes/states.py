@@ -1,6 +1,6 @@
 """Latent states of classes, their candidates (y, h), and the candidates as parts of examples."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latentstruct._native.candidates import best_candidates
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import highest
-from latentstruct.core.protocols import Prediction, Query
+from latentstruct.core.protocols import Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.core.validation import array_of
 from latentstruct.exceptions import Description, InputError
@@ -447,21 +447,3 @@ def read_matrices(X: Any, n_states: int | None, needed: Indices | None, same: bo
             raise InputError(f"X[{i}]", Description(f"{matrix.shape[1]} features"), f"rows with {width} features")
     any_sparse = any(issparse(matrix) for matrix in matrices)
     return sparse.vstack(matrices, format="csr") if any_sparse else np.concatenate(matrices), sizes
-
-
-class StatePredictions(Sequence[Prediction]):
-    """Predictions of many examples as three arrays (n,): classes, the best state of each, and scores."""
-
-    def __init__(self, outputs: NDArray, states: Indices, scores: Vector) -> None:
-        self.outputs, self.states, self.scores = outputs, states, scores
-
-    def __len__(self) -> int:
-        return len(self.states)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return StatePredictions(self.outputs[place], self.states[place], self.scores[place])
-        return Prediction(self.outputs[place], int(self.states[place]), float(self.scores[place]))
-
-    def __iter__(self) -> Iterator[Prediction]:
-        return map(Prediction, self.outputs, self.states.tolist(), self.scores.tolist())

@@ -1,6 +1,6 @@
 """Two classes, trained for a measure of the whole set: F1, ROC area, precision at k and others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypedDict
@@ -12,7 +12,7 @@ from latentstruct._native.measures import add_selected_rows
 from latentstruct._native.rows import add_rows_transposed
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
-from latentstruct.core.protocols import Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import ArrayPredictions, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters, function, options, real
 from latentstruct.exceptions import Description, InputError
@@ -89,22 +89,6 @@ class MeasureBatch:
         else:
             add_selected_rows(self.matrix, chosen, difference, slope)
         return slope
-
-
-@dataclass
-class SetPredictions(Sequence[Prediction]):
-    """Predictions of many rows as arrays (n,) of classes and of scores."""
-
-    outputs: NDArray
-    scores: Vector
-
-    def __len__(self) -> int:
-        return len(self.outputs)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return SetPredictions(self.outputs[place], self.scores[place])
-        return Prediction(self.outputs[place], None, float(self.scores[place]))
 
 
 class MeasureState(TypedDict):
@@ -327,12 +311,12 @@ class Measure(ChosenLossTask):
             slopes = Slopes.from_matrix(np.outer(times, slope) if len(times) != 1 else slope[None])
         return Pooled((loss + float(coefficients @ scores)) * times, slopes, loss * times)
 
-    def decode(self, batch: MeasureBatch, w: Vector, temperature: Temperature) -> SetPredictions:
+    def decode(self, batch: MeasureBatch, w: Vector, temperature: Temperature) -> ArrayPredictions:
         """Return the class of each row: the positive one if its score is above the threshold."""
         require_hard_max(self, temperature)
         scores = self.row_scores(batch, w) - self.threshold_
         numbers = np.where(scores > 0.0, self.positive_, 1 - self.positive_)
-        return SetPredictions(self.labels_.decode(numbers), scores)
+        return ArrayPredictions(self.labels_.decode(numbers), None, scores)
 
     @property
     def classes_(self) -> NDArray:

@@ -16,7 +16,7 @@ from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Slopes
-from latentstruct.tasks.base import BaseTask, check_examples
+from latentstruct.tasks.base import BaseTask, LikelyLatents, check_examples, outputs_of
 from latentstruct.tasks.derived import Derivable, DerivedAnswers
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.item_labels import known_accuracy
@@ -139,7 +139,7 @@ def sums_between(values: Vector, offsets: Indices) -> Vector:
 
 
 @dataclass(eq=False, repr=False)
-class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
+class SemiMarkov(LikelyLatents[SegmentBatch], DerivedAnswers, BaseTask[SegmentBatch]):
     """Segmentation of sequences: s(y) = Σ_segments [Σ_t w_label·x_t + l(label, length)] + Σ A[label before, label].
 
     Parameters
@@ -352,8 +352,7 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
     def decode(self, batch: SegmentBatch, w: Vector, temperature: Temperature) -> list[Prediction]:
         """Return the best segmentation of each sequence: y, and h too if something was unknown in training."""
         found, values = self._best(batch, w, "free")
-        both = zip(found, values.tolist(), strict=True)
-        return [Prediction(y, y if self.latent else None, value) for y, value in both]
+        return self._whole_predictions(found, values.tolist())
 
     def derivations(self, batch: SegmentBatch, w: Vector) -> list[Derivable]:
         """Return all segmentations as derivations."""
@@ -371,7 +370,7 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
         self, batch: SegmentBatch, w: Vector, temperature: Temperature, predictions: Sequence[Any]
     ) -> list[Vector]:
         """Return the probability of each predicted segment, a list of arrays."""
-        outputs = [found.y if isinstance(found, Prediction) else found for found in predictions]
+        outputs = outputs_of(predictions)
         check_examples(outputs, batch.offsets[1:])
         forests, (some,) = self._forests(batch), self.derivations(batch, w)
         segments = self._encode(outputs, batch.offsets, "predictions")
@@ -408,16 +407,6 @@ class SemiMarkov(DerivedAnswers, BaseTask[SegmentBatch]):
         token = np.where(np.isinf(scores.token), scores.token, rng.normal(size=scores.token.shape))
         drawn = scores._replace(token=token, length=rng.normal(size=scores.length.shape))
         return self._segmentations(batch, self._pool(batch.offsets, query, drawn).counts)
-
-    def initial_latents(self, batch: SegmentBatch, rng: np.random.Generator, attempt: int) -> list[Segmentation]:
-        """Return the completions by weights that are the first gradient, at w = 0, of the log-likelihood of Y.
-
-        Later attempts weight the sequences at random.
-        """
-        weights = rng.exponential(size=batch.n_examples) if attempt else np.ones(batch.n_examples)
-        nothing, soft = np.zeros(self.n_features), Temperature(1.0, 1.0)
-        known, uniform = (self.total(batch, nothing, mode, soft, weights).slope for mode in ("clamped", "free"))
-        return self.complete(batch, known - uniform)
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
         """Return the cost of wrong labels and boundaries of each sequence; the cost of unknown ones is 0."""
