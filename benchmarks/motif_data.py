@@ -1,4 +1,8 @@
-"""Motifs in real sequences: ChIP-seq peaks of Klf1 against the known matrix, and the known sites of CRP and LexA."""
+"""Motifs in real sequences: ChIP-seq peaks of Klf1 against the known matrix, and the known sites of CRP and LexA.
+
+``python -m benchmarks.motif_data`` does everything; ``peaks``, ``sites`` and ``words`` are parts. The last one compares
+a motif with words beside it, a motif alone and a linear SVM on words, each on folds of related sequences.
+"""
 
 import gzip
 import json
@@ -6,15 +10,29 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import LinearSVC
 
-from latentstruct.io import read_meme
+from latentstruct.data.alphabets import DNA
+from latentstruct.io import Sequences, read_fasta, read_meme, write_fasta
+from latentstruct.io.fasta import FastaRules
+from latentstruct.metrics.measures import roc_area
+from latentstruct.tasks.motif.background import match_negatives, shuffle_sequences
+from latentstruct.tasks.motif.task import numbered_letters
+from latentstruct.tasks.motif.words import GappedWords
+from latentstruct_papers.datasets import load_uci_promoters, load_yeast_ars
+from latentstruct_papers.motif_data import fold_groups, related_groups
 
 COMMAND = "import sys; from latentstruct.cli import main; sys.argv[0] = 'latentstruct'; main()"
+N_FOLDS = 3
 CRP_SITE = 22
 """Letters of a site of CRP; the headers have where sites start."""
 
@@ -72,12 +90,78 @@ def show_sites(data: Path, folder: Path) -> None:
         print()
 
 
+def labeled_sets(data: Path) -> Iterator[tuple[str, list[str], NDArray[np.int64], tuple[Any, ...]]]:
+    """Yield names, sequences, labels and options of training."""
+    every = read_fasta(data / "Klf1.fna.gz", FastaRules(skip_bad=True)).sequences
+    peaks = [x for x in every if DNA.longest_known(x) >= 9]
+    y = np.repeat([1, -1], len(peaks))
+    yield "Klf1 peaks", peaks + shuffle_sequences(peaks), y, ("--width", 9, "--kmers", 6)
+    yeast = load_yeast_ars(None)
+    for kind, group in (("length", None), ("length and GC", "CG")):
+        positive, pool = yeast.positives.sequences, yeast.negatives.sequences
+        matched = match_negatives(positive, pool, group, np.random.default_rng(0)).sequences
+        y = np.repeat([1, -1], len(positive))
+        yield f"yeast origins, matched in {kind}", positive + matched, y, ("--width", 17, "--kmers", 5)
+    promoters = load_uci_promoters(None)
+    given = ("--width", 17, "--kmers", 5, "--strands", 1)
+    yield "promoters", promoters.X, np.asarray(promoters.Y), given
+
+
+def write_classes(folder: Path, X: list[str], y: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Write the sequences of each class; return the options with their names."""
+    given: list[Any] = []
+    for option, label in (("--positive", 1), ("--negative", -1)):
+        letters = [X[i] for i in rows if y[i] == label]
+        write_fasta(
+            folder / f"{label}.fa", Sequences([f"s{i}" for i in range(len(letters))], [""] * len(letters), letters)
+        )
+        given += [option, folder / f"{label}.fa"]
+    return tuple(given)
+
+
+def word_svm(X: list[str], y: NDArray[np.int64], train: NDArray[np.int64], options: dict[str, int]) -> Any:
+    """Return the scores of a linear SVM on words, whose C is chosen by folds of the sequences trained on."""
+    words = GappedWords(options["--kmers"], 0, options.get("--strands", 2), DNA.letters)
+    indptr, places, values = words.rows(*numbered_letters(X, DNA))
+    matrix = csr_array((values, places.astype(np.int32), indptr.astype(np.int32)), shape=(len(X), words.n_features))
+    model = GridSearchCV(LinearSVC(), {"C": np.logspace(-4, 0, 9)}, cv=5).fit(matrix[train], y[train])
+    return model.decision_function(matrix)
+
+
+def show_words(folder: Path) -> None:
+    """Compare words beside a motif, with the default C, with a motif alone and with words alone."""
+    for name, X, y, options in labeled_sets(Path(os.environ["LATENTSTRUCT_DATA"]) / "motif_fasta"):
+        folds = fold_groups(related_groups(X), y, N_FOLDS, np.random.default_rng(0))
+        found: dict[str, list[tuple[float, float]]] = {"motif with words": [], "motif": [], "words": []}
+        chosen = []
+        known = dict(zip(options[::2], options[1::2], strict=True))
+        for k in range(N_FOLDS):
+            train, test = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
+            for method, kmers in (("motif with words", known["--kmers"]), ("motif", 0)):
+                given = {**known, "--kmers": kmers, "-o": folder / "model"}
+                files = write_classes(folder, X, y, train)
+                flat = [part for pair in given.items() for part in pair]
+                result = json.loads(command("train", "motif", *files, *flat, "--json", "-q"))
+                if kmers:
+                    chosen.append(result["chosen_kmer_weight"]["value"])
+                scores = json.loads(command("evaluate", folder / "model", *write_classes(folder, X, y, test), "--json"))
+                found[method].append((scores["auc"], scores["error"]))
+            scores = word_svm(X, y, train, known)[test]
+            found["words"].append((roc_area(y[test] > 0, scores), float(np.mean((scores > 0) != (y[test] > 0)))))
+        print(f"{name}, weights of words {', '.join(f'{weight:g}' for weight in chosen)}")
+        for method, values in found.items():
+            area, error = np.mean(values, axis=0)
+            spread = np.std(values, axis=0, ddof=1) / np.sqrt(N_FOLDS)
+            print(f"  {method}: AUC {area:.3f} ± {spread[0]:.3f}, error {100 * error:.1f} % ± {100 * spread[1]:.1f}")
+
+
 def main() -> None:
-    """Print what is found in the folder motif_fasta of ``LATENTSTRUCT_DATA``."""
+    """Print what is found in the data sets of ``LATENTSTRUCT_DATA``."""
     data = Path(os.environ["LATENTSTRUCT_DATA"]) / "motif_fasta"
+    parts = {"peaks": partial(show_peaks, data), "sites": partial(show_sites, data), "words": show_words}
     with tempfile.TemporaryDirectory() as folder:
-        show_peaks(data, Path(folder))
-        show_sites(data, Path(folder))
+        for part in sys.argv[1:] or parts:
+            parts[part](Path(folder))
 
 
 if __name__ == "__main__":

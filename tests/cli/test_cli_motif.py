@@ -155,7 +155,8 @@ def test_c_is_chosen_by_errors(files, tmp_path):
 
 
 def test_words_beside_the_motif(files, tmp_path):
-    result = json.loads(train(files, tmp_path / "m", "--kmers", 3, "--gaps", 1, "--json").stdout)
+    weighted = ("--kmers", 3, "--gaps", 1, "--kmer-weight", 1)
+    result = json.loads(train(files, tmp_path / "m", *weighted, "--json").stdout)
     assert result["n_weights"] == 4 * 8 + 4**2 + 3 * 4**3
     assert result["consensus"] == MOTIF
     known = json.loads(run("info", tmp_path / "m", "--json", "--top", 5).stdout)
@@ -164,9 +165,39 @@ def test_words_beside_the_motif(files, tmp_path):
     page = tmp_path / "m.html"
     run("report", tmp_path / "m", "--positive", files.positive, "--negative", files.negative, "-o", page)
     assert "Words beside the motif" in page.read_text()
+    # The motif itself is the one without words.
+    train(files, tmp_path / "alone", "--quiet")
+    beside, alone = (read_meme(tmp_path / name / "motif.meme")[0] for name in ("m", "alone"))
+    np.testing.assert_allclose(beside.matrix, alone.matrix)
     data = ("train", "motif", "--positive", files.positive, "-o", tmp_path / "x")
     assert "kmers" in fail(*data, "--gaps", 1)
+    assert "--kmer-weight must be left out without" in fail(*data, "--kmer-weight", 1)
     assert "several motifs" in fail(*data, "--kmers", 3, "--motifs", "auto")
+
+
+def test_the_weight_of_words_is_chosen(files, tmp_path):
+    options = ("--kmers", 3, "--restarts", 1, "--json")
+    done = train(files, tmp_path / "model", *options)
+    # The motif distinguishes all sequences, so that words are not needed.
+    assert json.loads(done.stdout)["chosen_kmer_weight"]["value"] == 0.0
+    assert "kmer_weight 0 chosen by the cross-validated AUC (0: " in done.stderr
+    rng = np.random.default_rng(0)
+    for path, p in ((files.positive, [0.4, 0.1, 0.1, 0.4]), (files.negative, [0.1, 0.4, 0.4, 0.1])):
+        write_fasta(path, ["".join(rng.choice(list("ACGT"), 40, p=p)) for _ in range(30)])
+    result = json.loads(train(files, tmp_path / "model", *options).stdout)
+    chosen = result["chosen_kmer_weight"]
+    assert set(chosen["values"]) == {0.0, 0.25, 1.0, 4.0}
+    # The motif alone is as good as any only if words do not separate the classes better by more than 0.003.
+    assert (
+        chosen["value"]
+        == chosen["values"][np.flatnonzero(np.array(chosen["means"]) >= max(chosen["means"]) - 0.003)[0]]
+    )
+    prepared = tmp_path / "prepared"
+    run("prepare", "motif", "--positive", files.positive, "--negative", files.negative, "-o", prepared)
+    stored = ("train", "motif", prepared, "--width", 8, "--kmers", 3, "-o", tmp_path / "stored")
+    assert "--kmer-weight must be a number" in fail(*stored)
+    run(*stored, "--kmer-weight", 1)
+    assert json.loads(run("info", tmp_path / "stored", "--json").stdout)["words"]
 
 
 def test_predicted_sites(model, files, tmp_path):
@@ -428,6 +459,33 @@ def test_positive_sequences_suffice(tmp_path):
     assert known["e_value"] == pytest.approx(found["e_value"])
     record = json.loads((out / "model.json").read_text())["extra"]
     assert record["enrichment"]["n_positive"] == 30
+
+
+def test_folds_have_all_sequences_also_those_without_a_site(tmp_path):
+    data = planted(tmp_path, ["GATTACACG"], 0.6)
+    lines = tmp_path / "folds.jsonl"
+    options = ("--width", 9, "-C", "auto", "--folds", 3, "--fold-predictions", lines, "--restarts", 1, "--json", "-q")
+    result = json.loads(run("train", "motif", "--positive", data, *options, "-o", tmp_path / "model").stdout)
+    assert result["motifs"][0]["e_value"] < 0.001
+    found = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [one["true"] for one in found] == [1] * 90 + [-1] * 90
+    wrong = np.mean([one["true"] != one["predicted"] for one in found])
+    assert result["out_of_fold"]["error"]["mean"] == pytest.approx(wrong, abs=0.02)
+    # 36 of 180 sequences are positive without a site, which no model knows.
+    assert 0.1 < wrong < 0.35
+
+
+def test_copies_of_one_sequence_are_not_tested(tmp_path):
+    rng = np.random.default_rng(0)
+    data = write_fasta(tmp_path / "same.fa", random_sequences(1, 60, rng) * 40)
+    options = ("--width", 8, "--restarts", 1, "-o", tmp_path / "model", "-q")
+    assert "not tested" in run("train", "motif", "--positive", data, *options).stdout
+    assert "got 1 different positive sequences" in fail("train", "motif", "--positive", data, *options, "--motifs", 2)
+    mixed = write_fasta(tmp_path / "mixed.fa", random_sequences(1, 60, rng) * 30 + random_sequences(30, 60, rng))
+    done = run("train", "motif", "--positive", mixed, *options, "--json")
+    record = json.loads((tmp_path / "model" / "model.json").read_text())["extra"]
+    assert record["enrichment"]["n_positive"] <= 20
+    assert json.loads(done.stdout)["motifs"][0]["p_value"] > 0.001
 
 
 def test_random_sequences_have_no_significant_motif(tmp_path):

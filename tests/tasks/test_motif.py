@@ -58,7 +58,7 @@ def count_words(x, task, alphabet):
                 mirror = patterns.index(tuple(pattern[-1] - place for place in pattern[::-1]))
                 columns.append(mirror * n_words + number_of(reverse_complement("".join(word))))
             counts[min(columns)] += 1
-    return 4.0 * counts / max(np.linalg.norm(counts), 1e-300)
+    return 4.0 * task.kmer_weight * counts / max(np.linalg.norm(counts), 1e-300)
 
 
 def list_windows(task, X, Y):
@@ -136,7 +136,7 @@ def test_motif_is_the_enumeration(problem, output, latent):
 def test_words_beside_the_motif_are_the_enumeration(problem, output, latent, kmers, gaps):
     task, X, Y, w, rng = problem
     assume(task.alphabet == "dna" or kmers < 3)
-    task.set_params(kmers=kmers, gaps=gaps)
+    task.set_params(kmers=kmers, gaps=gaps, kmer_weight=rng.choice([0.25, 1.0, 4.0]))
     task.learn(X, Y)
     batch, listed = task.prepare(X, Y), list_windows(task, X, Y)
     w = np.concatenate([w, rng.normal(size=task.n_features - len(w))])

@@ -128,6 +128,15 @@ def test_files_of_the_command(tmp_path):
     assert len(table) == 2
 
 
+def test_letters_of_other_sequences_are_refused(tmp_path):
+    write_meme(tmp_path / "motif.meme", [MemeMotif("core", np.eye(4)[[0, 1, 2, 3, 3, 1]], np.full(4, 0.25), 100)])
+    proteins = written(tmp_path / "proteins.fa", {"one": "MKVLEPQ"})
+    assert "sequence 'one': expected the letters of DNA or RNA, got 'E'" in fail("scan", tmp_path, proteins)
+    # What programs write for masked letters and gaps belongs to no site.
+    odd = written(tmp_path / "odd.fa", {"one": "ACGTTCXXXX--ACRTTC*"})
+    assert run("scan", tmp_path, odd, "--p-value", 1e-3, "-q").stdout.startswith("one\t0\t6\tcore")
+
+
 @pytest.mark.parametrize(
     ("name", "first"), [("a.GFF3", "##gff"), ("a.tsv.gz", "motif_id"), ("a.bed.gz", "chr1"), ("plain", "chr1")]
 )

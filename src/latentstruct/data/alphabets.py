@@ -81,6 +81,12 @@ class Alphabet:
         return (upper + upper.lower()).encode()
 
     @cached_property
+    def foreign(self) -> bytes:
+        """Letters of other alphabets that this one lacks, in either case."""
+        found = "".join(sorted(set().union(*(other.letters for other in ALPHABETS.values())) - self.known))
+        return (found + found.lower()).encode()
+
+    @cached_property
     def numbers(self) -> NDArray[np.uint8]:
         """Numbers of letters by their bytes in either case: `size` for the unknown letter, 255 for others."""
         table = np.full(256, 255, dtype=np.uint8)

@@ -26,6 +26,7 @@ BLOCK_BYTES = 1 << 22
 """Bytes of FASTA that are read at a time."""
 STRANDS = {1: "+", -1: "-", 0: "."}
 """Strands in files; proteins have none."""
+_BLANK = b"\r\n\t "
 _PLACE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _SITES_HEADER = "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite"
 
@@ -239,9 +240,9 @@ def sequence_blocks(
     """Read FASTA in blocks of about `size` bytes, for files that do not fit into memory.
 
     Consecutive blocks of a sequence have `overlap` letters in common. U is read as T in RNA; letters that are not those
-    of the alphabet are unknown, so that no record is bad.
+    of the alphabet are unknown, but those of another alphabet raise an error.
     """
-    table = rules.alphabet.numbering(rules.mask_repeats)
+    table, foreign = rules.alphabet.numbering(rules.mask_repeats), rules.alphabet.foreign
     names = _UniqueNames()
     name, begin, kept = "", 0, b""
     for at_start, piece in _pieces(path, size):
@@ -249,11 +250,16 @@ def sequence_blocks(
             title = " ".join(piece.decode("utf-8", "replace").split()) or "sequence"
             name, begin, kept = names.unique(title.partition(" ")[0]), 0, b""
             continue
-        letters = kept + piece.translate(table, b"\r\n\t ")
+        letters = kept + piece.translate(table, _BLANK)
         if not name:
             if letters:
                 raise FormatError(source_name(path), Description("letters"), "a first line that starts with '>'")
             continue
+        # A few kinds of letters are left, so that this is one fast pass.
+        odd = set(piece.translate(None, rules.alphabet.spelled + _BLANK)) & set(foreign)
+        if odd:
+            place, expected = f"{source_name(path)}, sequence {name!r}", f"the letters of {rules.alphabet.kinds}"
+            raise FormatError(place, chr(min(odd)), expected, "It is a letter of other sequences.")
         yield SequenceBlock(name, begin, len(kept), np.frombuffer(letters, dtype=np.uint8))
         kept = letters[max(0, len(letters) - overlap) :]
         begin += len(letters) - len(kept)

@@ -16,7 +16,7 @@ from latentstruct.core.memory import require
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
-from latentstruct.core.validation import check_length, check_parameters, integer, options
+from latentstruct.core.validation import check_length, check_parameters, integer, options, real
 from latentstruct.data.alphabets import ALPHABETS, DNA, Alphabet
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, no_rows
@@ -83,8 +83,8 @@ class Motif(BaseTask[MotifBatch]):
     Δ is the zero-one loss. All temperatures are exact.
 
     With `kmers`, the words of the whole sequence are features of the label +1 too, φ'(x, +1, h) + ψ(x), where ψ counts
-    gapped words of both strands or one and is scaled to a constant norm. They improve the discrimination where much
-    more than one motif distinguishes the classes; the motif is read as before.
+    gapped words of both strands or one and is scaled to a constant norm, 4·kmer_weight. They improve the discrimination
+    where much more than one motif distinguishes the classes; the motif is read as before.
 
     Parameters
     ----------
@@ -101,6 +101,8 @@ class Motif(BaseTask[MotifBatch]):
         Most letters that a word skips. Each way to place them is a pattern of its own.
     alphabet : "dna" or "protein", default="dna"
         The letters of the sequences.
+    kmer_weight : float, default=1.0
+        Scale of the words: with larger values more of the score is due to them. Choose it by cross-validation.
 
     Notes
     -----
@@ -128,7 +130,7 @@ class Motif(BaseTask[MotifBatch]):
         classifier=True,
         binary=True,
         threaded_decoding=True,
-        refit_parameters=("width", "background_order", "strands", "kmers", "gaps"),
+        refit_parameters=("width", "background_order", "strands", "kmers", "gaps", "kmer_weight"),
     )
     constraints: ClassVar = {
         "width": integer(1, MOST_WIDTH),
@@ -137,6 +139,7 @@ class Motif(BaseTask[MotifBatch]):
         "kmers": integer(0, MOST_KMERS),
         "gaps": integer(0, MOST_GAPS),
         "alphabet": options(*ALPHABETS),
+        "kmer_weight": real(0.0),
     }
     latent = True
 
@@ -146,6 +149,7 @@ class Motif(BaseTask[MotifBatch]):
     kmers: int = 0
     gaps: int = 0
     alphabet: str = DNA.name
+    kmer_weight: float = 1.0
 
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Check the parameters, and that there are sequences of both kinds in some of the blocks."""
@@ -184,7 +188,7 @@ class Motif(BaseTask[MotifBatch]):
             if value > most:
                 raise InputError(name, value, f"at most {most} with `alphabet` {alphabet.name}")
         self.n_states_ = alphabet.size ** (self.order_ + 1)
-        self.words_ = GappedWords(self.kmers, self.gaps, self.strands, alphabet.letters)
+        self.words_ = GappedWords(self.kmers, self.gaps, self.strands, alphabet.letters, self.kmer_weight)
         if self.words_.n_features > MOST_WORDS:
             raise InputError(
                 "gaps", self.gaps, f"such that there are at most {MOST_WORDS} words", "Or use smaller `kmers`."

@@ -14,7 +14,7 @@ from latentstruct.planes.plane import Rows
 __all__ = ["GappedWords"]
 
 NORM = 4.0
-"""Euclidean norm of the words of a sequence, about that of the letters of a window."""
+"""Euclidean norm of the words of a sequence at weight 1, about that of the letters of a window."""
 
 
 class _Patterns(NamedTuple):
@@ -38,10 +38,12 @@ class GappedWords:
         2 to count each word together with its reverse complement.
     letters : str
         The alphabet; the complement of a letter is as far from the end as the letter is from the beginning.
+    weight : float, default=1.0
+        Scale of the features.
     """
 
-    def __init__(self, length: int, gaps: int, strands: int, letters: str) -> None:
-        self.length, self.gaps, self.strands, self.letters = length, gaps, strands, letters
+    def __init__(self, length: int, gaps: int, strands: int, letters: str, weight: float = 1.0) -> None:
+        self.length, self.gaps, self.strands, self.letters, self.weight = length, gaps, strands, letters, weight
 
     @cached_property
     def _patterns(self) -> _Patterns:
@@ -61,7 +63,7 @@ class GappedWords:
     def rows(self, letters: NDArray[np.uint8], offsets: Indices) -> Rows:
         """Return the features of sequences given by the numbers of their letters."""
         patterns = self._patterns
-        return Rows(*kernels.word_rows(letters, offsets, *patterns, len(self.letters), NORM))
+        return Rows(*kernels.word_rows(letters, offsets, *patterns, len(self.letters), NORM * self.weight))
 
     def name(self, feature: int) -> str:
         """Return the word of a feature, with a dot for each letter that is not read."""

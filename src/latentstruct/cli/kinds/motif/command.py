@@ -25,6 +25,7 @@ from latentstruct.cli.kinds.motif.files import (
 )
 from latentstruct.cli.lazy import similar
 from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
 from latentstruct.progress.display import Progress, caught_warnings, print_table, show_percent
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from latentstruct.viz.report.blocks import Block
 
 FILES = ("motif.meme", "logo.png", "sites.bed")
-AUTO, AUTO_WIDTHS, MOST_MOTIFS = "auto", (6, 18), 10
+AUTO_WIDTHS, MOST_MOTIFS = (6, 18), 10
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 
 
@@ -74,8 +75,12 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         f"{AUTO_WIDTHS[0]}-{AUTO_WIDTHS[1]}, it is chosen by cross-validation.",
         metavar="N|FROM-TO|auto",
     )
-    motifs: str = option(
-        "1", f"Number of motifs to find; auto for as many as are significant, up to {MOST_MOTIFS}.", metavar="N|auto"
+    motifs: int = option(
+        1,
+        f"Number of motifs to find; auto for as many as are significant, up to {MOST_MOTIFS}.",
+        auto=int,
+        min=1,
+        max=MOST_MOTIFS,
     )
     order: int | None = option(
         None, "Order of the Markov background.", shown="3, 0 for proteins", min=0, max=5, sets="background_order"
@@ -87,6 +92,9 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         0, "Use words of this many letters, wherever they are, as features beside the motif.", metavar="K", min=0, max=8
     )
     gaps: int = option(0, "Letters that a word of --kmers may skip.", min=0, max=8)
+    kmer_weight: float = option(
+        AUTO, "Weight of the words of --kmers; auto chooses 0, 0.25, 1 or 4 by cross-validation.", auto=float, min=0.0
+    )
     shuffle: int | None = option(
         None,
         "Use shuffled positive sequences as negative ones, with the same number of each word of this many letters.",
@@ -150,10 +158,7 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     @property
     def most_motifs(self) -> int:
         """The largest number of motifs."""
-        wanted = MOST_MOTIFS if self.motifs == AUTO else int(self.motifs) if self.motifs.isdecimal() else 0
-        if not 1 <= wanted <= MOST_MOTIFS:
-            raise InputError("motifs", self.motifs, f"a number from 1 to {MOST_MOTIFS}, or auto")
-        return wanted
+        return MOST_MOTIFS if str(self.motifs) == AUTO else self.motifs
 
     @property
     def motif_name(self) -> str:
@@ -161,16 +166,21 @@ class MotifOptions(MotifFileOptions, TrainOptions):
         stem = Path(self.source).name.split(".")[0]
         return self.name or re.sub(r"\W+", "_", stem) or "motif"
 
-    def motif_svm(self, width: int, restarts: int, words: bool = False) -> Any:
-        """Return an untrained model of a motif alone, or with words beside it if there are to be any."""
+    def motif(self, width: int, kmer_weight: float = 0.0) -> Any:
+        """Return the task of a motif alone, or with words beside it."""
         from latentstruct.tasks import Motif
 
         strands = self.letters.strands if self.strands is None else self.strands
         order = self.letters.order if self.order is None else self.order
-        beside = {"kmers": self.kmers, "gaps": self.gaps} if words else {}
-        task = Motif(width, order, strands, alphabet=self.alphabet, **beside)
+        words: dict[str, Any] = (
+            {"kmers": self.kmers, "gaps": self.gaps, "kmer_weight": kmer_weight} if kmer_weight else {}
+        )
+        return Motif(width, order, strands, alphabet=self.alphabet, **words)
+
+    def motif_svm(self, width: int, restarts: int, C: Any, kmer_weight: float) -> Any:
+        """Return an untrained model."""
         init = "task" if self.start == "kmers" else "random"
-        return self.latent_svm(task, init=init, restarts=restarts)
+        return self.latent_svm(self.motif(width, kmer_weight), init=init, restarts=restarts, C=C)
 
     def check(self) -> None:
         super().check()
@@ -180,8 +190,9 @@ class MotifOptions(MotifFileOptions, TrainOptions):
             raise InputError("motifs", self.motifs, "1 if no sequences are held out")
         if self.most_motifs > 1 and self.kmers:
             raise InputError("kmers", self.kmers, "0 with several motifs")
-        if self.gaps and not self.kmers:
-            raise InputError("gaps", self.gaps, "0 without `kmers`")
+        if not self.kmers:
+            self.refuse("gaps", "without `kmers`")
+            self.refuse("kmer_weight", "without `kmers`")
         if self.name is not None and len(self.name.split()) != 1:
             raise InputError("name", self.name, "one word")
         if self.match and self.background is None:
@@ -327,6 +338,8 @@ class MotifKind(KindSpec):
         low, high = options.width_range
         if low != high:
             raise InputError("width", options.width, "a number if `data` is prepared")
+        if options.kmers and options.kmer_weight == AUTO:
+            raise InputError("kmer_weight", AUTO, "a number if `data` is prepared")
         stored = self._module("prepare").StoredMotifs.open(options.source, low, options.letters)
         _, n_negative, n_background = stored.counts
         check_negatives(bool(n_negative), bool(n_background), options.background_weight)
@@ -338,11 +351,12 @@ class MotifKind(KindSpec):
         X, Y, weights = parts.training(weight)
         counts = {f"n_{name}": n for name, n in zip(PARTS, parts.counts, strict=True)}
         sizes: dict[str, Any] = {"n_examples": sum(parts.counts), **counts}
-        low, _ = options.width_range
-        estimator = options.motif_svm(low, options.restarts, words=True)
         shown = parts.judged() if isinstance(parts, MotifData) else None
         record = MotifRecord(consensus="", background_weight=weight, name=options.motif_name, **sizes)
+        low, _ = options.width_range
         search = self._module("search").MotifSearch(options, parts, weight, low)
+        # The search replaces this estimator, of which held-out data need the width and the letters.
+        estimator = options.motif_svm(low, options.restarts, options.C, 0.0)
         found = Loaded(X, Y, estimator, sizes, record, search, shown=shown, fit_params={"sample_weight": weights})
         if options.divides:
             found.groups = similar.similar_sequences(X).tolist()
@@ -354,15 +368,8 @@ class MotifKind(KindSpec):
         with caught_warnings() as warned:
             search.run(progress)
         say_warnings(warned)
-        restarts = 1 if search.significant else search.options.restarts
-        choices = [] if search.choice is None else [search.choice]
-        estimator = search.options.motif_svm(search.width, restarts, words=True)
-        loaded = replace(loaded, estimator=estimator, choices=choices)
-        if not search.significant:
-            return loaded
-        # Other starts could lead to another motif than the one that was tested.
-        X, Y, fit_params = search.training()
-        return replace(loaded, X=X, Y=Y, fit_params=fit_params)
+        fit_params = {**loaded.fit_params, **search.beginning()}
+        return replace(loaded, estimator=search.model(), choices=search.choices, fit_params=fit_params)
 
     def final_record(self, model: Trained, loaded: Loaded) -> MotifRecord:
         search = loaded.features

@@ -116,7 +116,8 @@ class Reader:
         usable = [longest >= self.width for longest in widest]
         if not all(usable):
             first = usable.index(False)
-            error = too_narrow(name, sequences.names[first], widest[first], self.width, alphabet)
+            hint = None if self.rules.skip_bad else "Or leave it out with `skip_bad`."
+            error = too_narrow(name, sequences.names[first], widest[first], self.width, alphabet, hint)
             if not self.rules.skip_bad or not any(usable):
                 raise error
             warnings.warn(
@@ -329,10 +330,12 @@ def check_negatives(negative: bool, background: bool, background_weight: float |
         raise InputError("background_weight", background_weight, expected)
 
 
-def too_narrow(name: str, title: str, widest: int, width: int, alphabet: "Alphabet") -> FormatError:
+def too_narrow(
+    name: str, title: str, widest: int, width: int, alphabet: "Alphabet", hint: str | None = None
+) -> FormatError:
     """Return the error of a sequence that is too short for a motif."""
     expected = f"at least {width} consecutive letters without {alphabet.unknown}, the width of the motif"
-    return FormatError(f"{name}, sequence {title!r}", Description(f"at most {widest}"), expected)
+    return FormatError(f"{name}, sequence {title!r}", Description(f"at most {widest}"), expected, hint)
 
 
 def read_judged(held_out: HeldOut, task: Any, hint: str) -> JudgedSequences:

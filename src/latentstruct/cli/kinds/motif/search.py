@@ -1,6 +1,6 @@
 """Search for motifs one after the other, each tested on sequences that were not trained on."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ import numpy as np
 
 from latentstruct import tasks
 from latentstruct.cli.kinds.motif.files import MotifData, MotifParts
+from latentstruct.cli.parameters import AUTO
 from latentstruct.core.lazy import sparse
 from latentstruct.estimators.folds import FoldScores
 from latentstruct.exceptions import Description, InputError
@@ -30,12 +31,17 @@ SIGNIFICANT = 0.05
 LEAST_HELD_OUT, MOST_HELD_OUT = 8, 1000
 """Sequences of each class that are held out."""
 USUAL_SHARE = 1 / 3
-WIDTH_FOLDS, MOST_FOR_WIDTH = 3, 500
-"""Folds, and sequences of each class, by which widths are compared."""
+CHOICE_FOLDS, MOST_TO_CHOOSE = 3, 500
+"""Folds, and sequences of each class, by which widths and weights of words are compared."""
 WORD_LENGTHS = {"dna": 4, "protein": 2}
 """Letters of the words that are compared with a motif."""
+WORD_WEIGHTS = (0.0, 0.25, 1.0, 4.0)
+"""Weights of words beside the motif that are compared; 0 is the motif alone."""
 EQUAL_AREAS = 0.003
-"""Difference of the areas under the ROC curve of widths that is ignored; the narrowest of equal widths is taken."""
+"""Difference of areas under the ROC curve that is ignored; the smallest of equal values is taken."""
+
+ModelsOfFold = Callable[[Any], Iterator[tuple[Any, Any]]]
+"""Yields the values of a parameter with models trained on the given sequences."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +118,16 @@ class MotifSearch:
     tests: list[MotifTest] = field(default_factory=list)
     n_tests: int = 0
     found: list[FoundMotif] = field(default_factory=list)
-    choice: FoldScores | None = None
-    """How the width was chosen."""
+    choices: list[FoldScores] = field(default_factory=list)
+    """How the width and the weight of words were chosen."""
+    alone: Any = None
+    """The model of the motif without words, if the training has words."""
+
+    def __post_init__(self) -> None:
+        options = self.options
+        # C is chosen for the training only, which has more data.
+        self.C = type(options).C if options.chooses_C else options.C
+        self.kmer_weight = options.kmer_weight if options.kmers else 0.0
 
     def run(self, progress: Progress) -> None:
         """Choose the width and find motifs in a part of the sequences; test them on the others."""
@@ -125,10 +139,13 @@ class MotifSearch:
         low, high = self.options.width_range
         high = max(low, min(high, *map(self.parts.alphabet.longest_known, X)))
         self.width = low if low == high else self._choose_width(trained, (low, high), progress)
+        if self.kmer_weight == AUTO:
+            self.kmer_weight = self._choose_kmer_weight(trained, progress)
         if not tested.any():
-            progress.say("the motif is not tested: there are too few sequences to hold some out")
+            progress.say("the motif is not tested: there are too few different sequences to hold some out")
             return
-        held = np.flatnonzero(tested)
+        # Each copy of a sequence counts once.
+        held = np.array(list({X[i]: i for i in np.flatnonzero(tested).tolist()}.values()))
         progress.say(f"training on {len(trained)} sequences; {len(held)} are held out to test the motif")
         masked = list(X)
         while self.n_tests < self.options.most_motifs:
@@ -164,28 +181,32 @@ class MotifSearch:
         for sign in (1, -1):
             rows = np.flatnonzero(y == sign)
             n = min(round((USUAL_SHARE if share is None else share) * len(rows)), MOST_HELD_OUT)
-            if n < (LEAST_HELD_OUT if share is None else 1) or n == len(rows):
-                self._require_no_test(share, sign, len(rows))
-                return np.zeros(len(X), dtype=bool)
+            if n < (LEAST_HELD_OUT if share is None else 1):
+                return self._none_held_out(sign, len(rows))
             held[rng.permutation(rows)[:n]] = True
         # Copies of a sequence would be known from training.
         copies = {x for x, one in zip(X, held, strict=True) if one}
-        return np.array([x in copies for x in X])
+        held = np.array([x in copies for x in X])
+        for sign in (1, -1):
+            if held[y == sign].all():
+                return self._none_held_out(sign, len({x for x, label in zip(X, y, strict=True) if label == sign}))
+        return held
 
-    def _require_no_test(self, share: float | None, sign: int, n: int) -> None:
-        """Raise if sequences cannot be held out although a test is wanted."""
-        got = Description(f"{n} {'positive' if sign > 0 else 'negative'} sequences")
-        if share:
+    def _none_held_out(self, sign: int, n: int) -> Any:
+        """Return that no sequences are held out; raise if a test is wanted although it is not possible."""
+        got = Description(f"{n} different {'positive' if sign > 0 else 'negative'} sequences")
+        if share := self.options.test_share:
             raise InputError("test_share", share, "such that sequences of both classes are held out and trained on")
         if self.options.most_motifs > 1:
             raise InputError("motifs", got, f"1, or at least {3 * LEAST_HELD_OUT} sequences of each class")
+        return np.zeros(len(self.data[0]), dtype=bool)
 
-    def _fit(self, width: int, X: list[str], rows: Any, coef_init: Any = None) -> Any:
-        """Return a model of some sequences, in which sites may be masked; with initial weights there is one start."""
+    def _svm(self, width: int, restarts: int, kmer_weight: float = 0.0) -> Any:
+        return self.options.motif_svm(width, restarts, self.C, kmer_weight)
+
+    def _fit(self, model: Any, X: list[str], rows: Any, **given: Any) -> Any:
+        """Return a model trained on some sequences, in which sites may be masked."""
         _, y, weight = self.data
-        restarts = self.options.restarts if coef_init is None else 1
-        model = self.options.motif_svm(width, restarts)
-        given = {} if coef_init is None else {"coef_init": coef_init}
         return model.fit([X[i] for i in rows], y[rows], sample_weight=weight[rows], **given)
 
     def _discover(self, X: list[str], rows: Any) -> Any:
@@ -195,40 +216,64 @@ class MotifSearch:
         be a mixture of several motifs, or of a motif and noise. Random starts need all sequences.
         """
         if self.options.start == "random":
-            return self._fit(self.width, X, rows)
-        _, y, weight = self.data
-        model = self.options.motif_svm(self.width, 1)
+            return self._fit(self._svm(self.width, self.options.restarts), X, rows)
+        y = self.data[1]
+        model = self._svm(self.width, 1)
         given = [X[i] for i in rows]
         model.task.learn(given, y[rows])
-        batch = model.task.prepare(given, y[rows])
-        initial = refined_motifs(model.task, batch)
+        initial = refined_motifs(model.task, model.task.prepare(given, y[rows]))
         if not initial or not initial[0].carriers.any():
-            return self._fit(self.width, X, rows)
+            return self._fit(self._svm(self.width, self.options.restarts), X, rows)
         starts, strands, carriers = initial[0]
         positive = rows[y[rows] > 0][carriers]
         windows = list(zip(starts[carriers].tolist(), strands[carriers].tolist(), strict=True))
         negative = rows[y[rows] < 0]
-        chosen = np.concatenate([positive, negative])
-        latents = [*windows, *[None] * len(negative)]
-        return model.fit([X[i] for i in chosen], y[chosen], sample_weight=weight[chosen], H=latents)
+        return self._fit(model, X, np.concatenate([positive, negative]), H=[*windows, *[None] * len(negative)])
 
-    def training_rows(self, X: list[str], test: MotifTest) -> Any:
-        """Return which sequences the model of a tested motif is trained on; see `_discover`."""
+    def with_site(self, X: list[str], test: MotifTest) -> Any:
+        """Return which sequences the model of a tested motif is trained on, shape (n,); see `_discover`."""
         y = self.data[1]
         if self.options.start == "random":
-            return np.arange(len(X))
-        task = self.options.motif_svm(test.width, 1).task
+            return np.ones(len(X), dtype=bool)
+        task = self.options.motif(test.width)
         task.learn(X, y)
-        return np.flatnonzero((y < 0) | (task.scores(task.prepare(X), test.coef) > test.threshold))
+        return (y < 0) | (task.scores(task.prepare(X), test.coef) > test.threshold)
 
-    def training(self) -> tuple[Any, Any, dict[str, Any]]:
-        """Return sequences and labels that the model of the first motif is trained on, and further arguments of fit."""
-        (X, y, weight), test = self.data, self.tests[0]
-        rows = self.training_rows(X, test)
-        task = self.options.motif_svm(test.width, 1, words=True).task
-        task.learn(X, y)
-        coef = np.pad(test.coef, (0, task.n_features - len(test.coef)))
-        return [X[i] for i in rows], y[rows], {"sample_weight": weight[rows], "coef_init": coef}
+    def model(self) -> Any:
+        """Return the model to train."""
+        known = self.significant or self.kmer_weight
+        return self.options.motif_svm(
+            self.width, 1 if known else self.options.restarts, self.options.C, self.kmer_weight
+        )
+
+    def beginning(self) -> dict[str, Any]:
+        """Return the arguments of fit by which training begins with the motif that was tested.
+
+        Other starts could lead to another motif. Sequences without a site get no weight, unless words distinguish them.
+        The motif beside words is trained without them first.
+        """
+        if self.kmer_weight:
+            self.alone = self._motif_alone()
+            return {"coef_init": self._with_words(self.alone.coef_)}
+        if not self.significant:
+            return {}
+        X, _, weight = self.data
+        return {"sample_weight": weight * self.with_site(X, self.tests[0]), "coef_init": self.tests[0].coef}
+
+    def _motif_alone(self) -> Any:
+        if self.significant:
+            X, test = self.data[0], self.tests[0]
+            return self._fit(self._svm(self.width, 1), X, np.flatnonzero(self.with_site(X, test)), coef_init=test.coef)
+        X, y, weight = self.parts.training(self.background_weight)
+        return self._svm(self.width, self.options.restarts).fit(X, y, sample_weight=weight)
+
+    def _with_words(self, coef: Any) -> Any:
+        """Return the weights of a motif, and zeros for the words beside it."""
+        return np.pad(coef, (0, self._words(self.options.kmers).n_features))
+
+    def _words(self, length: int) -> GappedWords:
+        strands, alphabet = self.options.motif(1).strands, self.options.letters
+        return GappedWords(length, self.options.gaps, strands, alphabet.letters)
 
     def _test(self, model: Any, X: list[str], held: Any) -> MotifTest:
         y = self.data[1]
@@ -242,53 +287,80 @@ class MotifSearch:
     def _choose_width(self, rows: Any, limits: tuple[int, int], progress: Progress) -> int:
         """Return the width whose motif distinguishes sequences best that were not trained on.
 
-        Widths are compared by folds of the sequences that are not held out, so that the test of the motif remains
-        valid, and with words alone, without a motif. The folds of each width start from the motif of the next one.
+        The folds of each width start from the motif of the next one.
         """
-        (X, y, weight), rng = self.data, np.random.default_rng(self.options.seed)
-        kinds = [rng.permutation(rows[y[rows] == sign])[:MOST_FOR_WIDTH] for sign in (1, -1)]
-        folds = [np.concatenate([kind[k::WIDTH_FOLDS] for kind in kinds]) for k in range(WIDTH_FOLDS)]
         low, high = limits
         middle = (low + high) // 2
         widths = sorted({*range(middle, low - 1, -2), *range(middle, high + 1, 2), low, high})
-        areas, plain = np.zeros((len(widths), WIDTH_FOLDS)), np.zeros(WIDTH_FOLDS)
-        words = self._counted_words(X)
-        for k, judged in enumerate(folds):
-            trained = np.concatenate([fold for j, fold in enumerate(folds) if j != k])
-            first = self._fit(middle, X, trained)
-            for way in ([w for w in widths if w >= middle], [w for w in widths[::-1] if w < middle]):
+        X = self.data[0]
+
+        def models(trained: Any) -> Iterator[tuple[int, Any]]:
+            first = self._fit(self._svm(middle, self.options.restarts), X, trained)
+            yield middle, first
+            for way in ([w for w in widths if w > middle], [w for w in widths[::-1] if w < middle]):
                 model = first
                 for width in way:
-                    if width != middle:
-                        model = self._fit(width, X, trained, resized(model, width))
-                    scores = model.decision_function([X[i] for i in judged])
-                    areas[widths.index(width), k] = roc_area(y[judged] > 0, scores)
-            task = tasks.Multiclass(bias=1.0)
-            model = self.options.latent_svm(task).fit(words[trained], y[trained], sample_weight=weight[trained])
-            plain[k] = roc_area(y[judged] > 0, model.decision_function(words[judged]))
-        self.choice = FoldScores("width", widths, areas, baseline=plain, tolerance=EQUAL_AREAS)
-        shown = ", ".join(f"{width}: {area:.3f}" for width, area in zip(widths, self.choice.means, strict=True))
-        alone = f"words of {self._word_length} letters without a motif: {plain.mean():.3f}"
-        progress.say(f"width {self.choice.value} chosen by the cross-validated AUC ({shown}; {alone})")
-        return int(self.choice.value)
+                    model = self._fit(self._svm(width, 1), X, trained, coef_init=resized(model, width))
+                    yield width, model
 
-    @property
-    def _word_length(self) -> int:
-        """The length of the words of the model without a motif."""
-        return self.options.kmers or WORD_LENGTHS[self.options.letters.name]
+        return int(self._choose("width", widths, models, rows, progress))
 
-    def _counted_words(self, X: list[str]) -> Any:
+    def _choose_kmer_weight(self, rows: Any, progress: Progress) -> float:
+        """Return the weight of the words beside the motif that distinguishes sequences best; 0 if they do not help."""
+        X = self.data[0]
+
+        def models(trained: Any) -> Iterator[tuple[float, Any]]:
+            alone = self._fit(self._svm(self.width, self.options.restarts), X, trained)
+            yield WORD_WEIGHTS[0], alone
+            begun = self._with_words(alone.coef_)
+            for weight in WORD_WEIGHTS[1:]:
+                yield weight, self._fit(self._svm(self.width, 1, weight), X, trained, coef_init=begun)
+
+        return float(self._choose("kmer_weight", WORD_WEIGHTS, models, rows, progress))
+
+    def _choose(self, name: str, values: Sequence[Any], models: ModelsOfFold, rows: Any, progress: Progress) -> Any:
+        """Return the value whose models distinguish sequences best that were not trained on.
+
+        Values are compared by folds of the sequences that are not held out, so that the test of the motif remains
+        valid, and with words alone, without a motif.
+        """
+        (X, y, _), rng = self.data, np.random.default_rng(self.options.seed)
+        kinds = [rng.permutation(rows[y[rows] == sign])[:MOST_TO_CHOOSE] for sign in (1, -1)]
+        folds = [np.concatenate([kind[k::CHOICE_FOLDS] for kind in kinds]) for k in range(CHOICE_FOLDS)]
+        areas, plain = np.zeros((len(values), CHOICE_FOLDS)), np.zeros(CHOICE_FOLDS)
+        length = self.options.kmers or WORD_LENGTHS[self.options.letters.name]
+        words = self._counted_words(X, length)
+        for k, judged in enumerate(folds):
+            trained = np.concatenate([fold for j, fold in enumerate(folds) if j != k])
+            for value, model in models(trained):
+                areas[values.index(value), k] = roc_area(y[judged] > 0, model.decision_function([X[i] for i in judged]))
+            plain[k] = self._area_of_words(words, trained, judged)
+        choice = FoldScores(name, values, areas, baseline=plain, tolerance=EQUAL_AREAS)
+        self.choices.append(choice)
+        shown = ", ".join(f"{value:g}: {area:.3f}" for value, area in zip(values, choice.means, strict=True))
+        alone = f"words of {length} letters without a motif: {plain.mean():.3f}"
+        progress.say(f"{name} {choice.value:g} chosen by the cross-validated AUC ({shown}; {alone})")
+        return choice.value
+
+    def _counted_words(self, X: list[str], length: int) -> Any:
         """Return how often each word is in each sequence, as a sparse matrix of shape (n, number of words)."""
-        task = self.options.motif_svm(1, 1).task
-        alphabet = self.options.letters
-        words = GappedWords(self._word_length, self.options.gaps, task.strands, alphabet.letters)
-        indptr, places, data = words.rows(*numbered_letters(X, alphabet))
+        words = self._words(length)
+        indptr, places, data = words.rows(*numbered_letters(X, self.options.letters))
         return sparse.csr_array((data, places, indptr), shape=(len(X), words.n_features))
+
+    def _area_of_words(self, words: Any, trained: Any, judged: Any) -> float:
+        """Return the area under the ROC curve of a linear SVM on words."""
+        _, y, weight = self.data
+        model = self.options.build("StructuralSVM", tasks.Multiclass(bias=1.0), C=self.C)
+        model.fit(words[trained], y[trained], sample_weight=weight[trained])
+        return roc_area(y[judged] > 0, model.decision_function(words[judged]))
 
     def collect(self, model: Any) -> list[FoundMotif]:
         """Return the motifs of all sequences: that of the model, and further ones where its sites are masked."""
         if self.found:
             return self.found
+        self.C = model.C
+        model = model if self.alone is None else self.alone
         self.found = [self._found(model, self.parts.positives(), 0)]
         if len(self.tests) > 1 and isinstance(self.parts, MotifData):
             X, y, _ = self.data
@@ -296,10 +368,10 @@ class MotifSearch:
             masked = list(X)
             for number, test in enumerate(self.tests[1:], 1):
                 masked = mask_sites(model, masked, self.tests[number - 1].threshold)
-                rows = self.training_rows(masked, test)
+                rows = np.flatnonzero(self.with_site(masked, test))
                 if not (y[rows] > 0).any():
                     continue
-                model = self._fit(test.width, masked, rows, test.coef)
+                model = self._fit(self._svm(test.width, 1), masked, rows, coef_init=test.coef)
                 sequences = Sequences(names, [""] * positive, masked[:positive])
                 self.found.append(self._found(model, [sequences], number))
         return self.found
@@ -325,7 +397,7 @@ class MotifSearch:
         """Write the matrices, their logos and the sites; without matplotlib there are no logos."""
         files = {"matrix": folder / MEME_FILE, "sites": folder / SITES_FILE}
         motifs = [found.motif for found in self.found]
-        write_meme(files["matrix"], motifs, self.options.motif_svm(1, 1).task.strands)
+        write_meme(files["matrix"], motifs, self.options.motif(1).strands)
         write_site_groups(files["sites"], {found.motif.name: found.sites for found in self.found})
         if can_plot():
             from matplotlib.figure import Figure
