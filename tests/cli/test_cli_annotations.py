@@ -145,6 +145,25 @@ def test_compact_models_are_small_and_predict_alike(write, tmp_path):
     assert predicted[0] == predicted[1]
 
 
+def test_hashed_features_are_not_stored(write, tmp_path):
+    data = write("Ann B-PER\nLee I-PER\nleft O\n\nin O\nOslo B-LOC\n\n" * 4)
+    run("train", "chain", data, "--hashed", "500", "--compact", *TRAIN, "-o", tmp_path / "first")
+    model = load(tmp_path / "first")
+    assert (model.features_.hashed, model.model_.task_.n_inputs_) == (500, 500)
+    assert [list(y) for y in model.predict([["Ann", "Lee", "left"]])] == [["B-PER", "I-PER", "O"]]
+    assert "Oslo" not in "".join(path.read_text() for path in (tmp_path / "first").glob("*.json"))
+    assert "hashed[" in run("info", tmp_path / "first").stdout
+    run("prepare", "chain", data, "--hashed", "500", "-q", "-o", tmp_path / "data")
+    run("train", "chain", tmp_path / "data", *TRAIN, "-o", tmp_path / "stored")
+    assert load(tmp_path / "stored").features_.hashed == 500
+    more = write("Bo B-NEW\n\n", "more.txt")
+    run("train", "chain", more, "--hashed", "500", "--init", tmp_path / "first", *TRAIN, "-o", tmp_path / "more")
+    assert load(tmp_path / "more").model_.task_.n_inputs_ == 500
+    options = ("--init", tmp_path / "first", "--hashed", "50", "-o", tmp_path / "other")
+    assert "--hashed must be 500" in fail("train", "chain", more, *options)
+    assert "--min-count must be 1 with --hashed" in fail("train", "chain", data, "--hashed", "9", "--min-count", "2")
+
+
 def test_training_continues_from_a_model_with_new_labels_and_words(write, tmp_path):
     first = write("Ann B-PER\nLee I-PER\nleft O\n\n" * 4, "first.txt")
     run("train", "chain", first, *TRAIN, "-o", tmp_path / "first")

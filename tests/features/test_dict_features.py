@@ -1,4 +1,5 @@
 import json
+import zlib
 from collections import Counter
 
 import numpy as np
@@ -64,6 +65,24 @@ def test_columns_are_those_of_crfsuite():
     assert set(DictFeatures().fit([[item]]).vocabulary_) == {
         *("word:the", "title", "n", "near:a", "near:b", "next:word:cat", "next:x:y")
     }
+
+
+def test_hashed_names_are_columns():
+    features = DictFeatures(hashed=5).fit([[{"a": 2.0}]])
+    again = DictFeatures.from_state(json.loads(json.dumps(features.to_state())))
+    assert (again.hashed, again.n_features_, again.vocabulary_) == (5, 5, {})
+    expected = np.zeros(5)
+    for name, value in (("a", 3.0), ("word:b", 1.0), ("new", 1.0)):
+        expected[zlib.crc32(name.encode()) % 5] += value
+    np.testing.assert_array_equal(again.transform([[{"a": 3.0, "word": "b", "new": True}]])[0].toarray(), [expected])
+    with raises("min_count", expected="1 with `hashed`"):
+        DictFeatures(min_count=2, hashed=5).fit([["a"]])
+
+
+def test_features_of_further_sentences_are_added_after_the_own_ones():
+    features = DictFeatures().fit([["a", "b"], ["b"]])
+    assert features.extended([[["c", "c", "a"]]]).vocabulary_ == {"b": 0, "a": 1, "c": 2}
+    assert features.vocabulary_ == {"b": 0, "a": 1}
 
 
 def test_frequent_features_come_first_and_new_ones_are_ignored():

@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+import zlib
 
 import numpy as np
 import pytest
@@ -188,6 +189,39 @@ def test_tokens_may_be_words():
         assert (one != other).nnz == 0
     with raises("sentences[0][0]", expected="a tuple of the 2 columns of training"):
         WindowFeatures().fit(CAT).transform(words)
+
+
+@settings(deadline=None)
+@given(sentences=SENTENCES, options=OPTIONS, hashed=st.sampled_from((1, 7, 2**20)))
+def test_hashed_names_are_columns(sentences, options, hashed):
+    template = WindowFeatures(**options, hashed=hashed).fit(sentences)
+    again = WindowFeatures.from_state(json.loads(json.dumps(template.to_state())))
+    assert again.get_params() == template.get_params()
+    assert (template.to_state()["names"], template.n_features_, template.vocabulary_) == ([], hashed, {})
+    flat, offsets = again.transform_flat(sentences)
+    for i, matrix in enumerate(template.transform(sentences)):
+        matrix.check_format(full_check=True)
+        assert matrix.has_canonical_format
+        assert (flat[offsets[i] : offsets[i + 1]] != matrix).nnz == 0
+        for j in range(len(sentences[i])):
+            columns = {zlib.crc32(name.encode()) % hashed for name in slow_names(sentences[i], j, **options)}
+            assert set(matrix[[j]].indices.tolist()) == columns
+            assert (matrix.data == 1.0).all()
+
+
+def test_hashed_names_are_neither_counted_nor_listed():
+    template = WindowFeatures(hashed=8).fit(CAT)
+    assert template.get_feature_names_out().tolist()[6:] == ["hashed[6]", "hashed[7]"]
+    assert template.extended(CAT).to_state() == template.to_state()
+    assert pickle.loads(pickle.dumps(template)).to_state() == template.to_state()
+    with raises("min_count", expected="1 with `hashed`"):
+        WindowFeatures(hashed=8, min_count=2).fit(CAT)
+    with raises("hashed", got="0"):
+        WindowFeatures(hashed=0).fit(CAT)
+    with raises("state", got="names of hashed features"):
+        WindowFeatures.from_state({**template.to_state(), "names": ["a"]})
+    with raises("sentences", got="no tokens"):
+        WindowFeatures(hashed=8).fit([[]])
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
-from latentstruct.features.named import NamedFeatures
+from latentstruct.features.named import HASHED, NamedFeatures, hashed_column
 from latentstruct.persistence.saved_features import check_names, read_state, require_features
 from latentstruct.tasks.inputs import is_finite_number
 
@@ -24,11 +24,18 @@ TOKEN = "a dict such as {'word': 'the', 'length': 3}, or a list of names such as
 Weighted = list[tuple[str, float]]
 
 
-class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.DictFeatures 1"):
+class _State(
+    msgspec.Struct,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="format",
+    tag="latentstruct.DictFeatures 1",
+):
     """The saved form of a fitted `DictFeatures`."""
 
     min_count: int
     names: list[str]
+    hashed: int | None = None
 
 
 class DictFeatures(NamedFeatures):
@@ -44,11 +51,13 @@ class DictFeatures(NamedFeatures):
     ----------
     min_count : int, default=1
         The number of tokens of the training data in which a feature must occur.
+    hashed : int, optional
+        Number of columns to which names are hashed, as for `WindowFeatures`.
 
     Attributes
     ----------
     vocabulary_ : dict of str to int
-        The column of each feature, sorted by frequency and then by name.
+        The column of each feature, sorted by frequency and then by name; empty if names are hashed.
 
     See Also
     --------
@@ -65,10 +74,10 @@ class DictFeatures(NamedFeatures):
            [0., 0., 1.]])
     """
 
-    constraints: ClassVar[Mapping[str, Constraint]] = {"min_count": integer(1)}
+    constraints: ClassVar[Mapping[str, Constraint]] = {"min_count": integer(1), "hashed": HASHED}
 
-    def __init__(self, min_count: int = 1) -> None:
-        self.min_count = min_count
+    def __init__(self, min_count: int = 1, hashed: int | None = None) -> None:
+        self.min_count, self.hashed = min_count, hashed
 
     def fit(self, sentences: Iterable[Sequence[Any]], y: object = None) -> "DictFeatures":
         """Learn the names of the features.
@@ -86,17 +95,40 @@ class DictFeatures(NamedFeatures):
             The object itself.
         """
         check_parameters(self)
+        self._check_hashed()
         counts: Counter[str] = Counter()
         tokens, _ = _tokens(sentences)
-        for token in tokens:
-            counts.update({name for name, _ in token})
         if not tokens:
             raise InputError("sentences", Description("no tokens"), "sentences with at least one token")
+        if self.hashed is not None:
+            self.vocabulary_ = {}
+            return self
+        for token in tokens:
+            counts.update({name for name, _ in token})
         least = int(self.min_count)
         frequent = sorted((-count, name) for name, count in counts.items() if count >= least)
         require_features(len(frequent), least, len(tokens))
         self.vocabulary_ = {name: column for column, (_, name) in enumerate(frequent)}
         return self
+
+    def extended(self, sentences: Iterable[Sequence[Any]]) -> "DictFeatures":
+        """Return features that also know those of further sentences, in further columns.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences of dicts or lists of str
+            The features of each token of each sentence.
+
+        Returns
+        -------
+        DictFeatures
+            New features; the first columns of what they return are those of the old ones.
+        """
+        check_is_fitted(self, "vocabulary_")
+        more = DictFeatures(self.min_count, self.hashed).fit(sentences)
+        names = dict.fromkeys([*self.vocabulary_, *more.vocabulary_])
+        more.vocabulary_ = {name: column for column, name in enumerate(names)}
+        return more
 
     def transform(self, sentences: Iterable[Sequence[Any]]) -> "list[sparse.csr_array]":
         """Return the features of each sentence; those that `fit` did not see are ignored.
@@ -113,7 +145,7 @@ class DictFeatures(NamedFeatures):
         """
         check_is_fitted(self, "vocabulary_")
         tokens, lengths = _tokens(sentences)
-        at, lookup = iter(tokens), self.vocabulary_.get
+        at, lookup = iter(tokens), self._column
         found = []
         for length in lengths:
             rows: list[dict[int, float]] = []
@@ -124,23 +156,29 @@ class DictFeatures(NamedFeatures):
                     if column is not None:
                         row[column] = row.get(column, 0.0) + value
                 rows.append(row)
-            found.append(_matrix(rows, len(self.vocabulary_)))
+            found.append(_matrix(rows, self.n_features_))
         return found
+
+    def _column(self, name: str) -> int | None:
+        """Return the column of a name, None if it is unknown."""
+        return self.vocabulary_.get(name) if self.hashed is None else hashed_column(name, self.hashed)
 
     def to_state(self) -> dict[str, Any]:
         """Return the fitted features as JSON values, for `from_state`."""
         check_is_fitted(self, "vocabulary_")
-        state: dict[str, Any] = msgspec.to_builtins(_State(int(self.min_count), list(self.vocabulary_)))
+        state: dict[str, Any] = msgspec.to_builtins(
+            _State(int(self.min_count), list(self.vocabulary_), self.hashed and int(self.hashed))
+        )
         return state
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "DictFeatures":
         """Restore fitted features from the result of `to_state`; raise an InputError if it is not of this class."""
         saved = read_state(_State, state)
-        features = cls(saved.min_count)
+        features = cls(saved.min_count, saved.hashed)
         check_parameters(features)
         features.vocabulary_ = {name: column for column, name in enumerate(saved.names)}
-        check_names(_State, saved.names, len(features.vocabulary_))
+        check_names(_State, saved.names, len(features.vocabulary_), hashed=saved.hashed is not None)
         return features
 
 

@@ -14,7 +14,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
-from latentstruct.features.named import NamedFeatures
+from latentstruct.features.named import HASHED, NamedFeatures, hashed_column
 from latentstruct.persistence.saved_features import check_names, read_state, require_features
 
 __all__ = ["WindowFeatures"]
@@ -25,7 +25,13 @@ MAX_REACH = 100
 Sentences = Iterable[Sequence[Sequence[str] | str]]
 
 
-class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.WindowFeatures 1"):
+class _State(
+    msgspec.Struct,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    tag_field="format",
+    tag="latentstruct.WindowFeatures 1",
+):
     """The saved form of a fitted `WindowFeatures`."""
 
     window: int
@@ -35,6 +41,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     min_count: int
     n_columns: int
     names: list[str]
+    hashed: int | None = None
 
 
 @lru_cache(maxsize=2**16)
@@ -84,11 +91,14 @@ class WindowFeatures(NamedFeatures):
         Whether to use pairs and triples.
     min_count : int, default=1
         The number of tokens of the training sentences in which a feature must occur.
+    hashed : int, optional
+        Number of columns. A hash of its name gives the column of a feature: names are neither learned nor stored, and
+        new text has no new columns. Features with the same column share their weights.
 
     Attributes
     ----------
     vocabulary_ : dict of str to int
-        The column of each feature, sorted by frequency and then by name.
+        The column of each feature, sorted by frequency and then by name; empty if names are hashed.
     n_columns_ : int
         The number of columns of a token.
 
@@ -111,16 +121,24 @@ class WindowFeatures(NamedFeatures):
         "shape": boolean,
         "bigrams": boolean,
         "min_count": integer(1),
+        "hashed": HASHED,
     }
 
     def __init__(
-        self, window: int = 2, affixes: int = 3, shape: bool = True, bigrams: bool = True, min_count: int = 1
+        self,
+        window: int = 2,
+        affixes: int = 3,
+        shape: bool = True,
+        bigrams: bool = True,
+        min_count: int = 1,
+        hashed: int | None = None,
     ) -> None:
         self.window = window
         self.affixes = affixes
         self.shape = shape
         self.bigrams = bigrams
         self.min_count = min_count
+        self.hashed = hashed
 
     def fit(self, sentences: Sentences, y: object = None) -> "WindowFeatures":
         """Learn the features that occur in the sentences.
@@ -154,7 +172,7 @@ class WindowFeatures(NamedFeatures):
             New features; the first columns of what they return are those of the old ones.
         """
         check_is_fitted(self, "_names")
-        more = WindowFeatures(*self._parameters()).fit(sentences)
+        more = WindowFeatures(**self._parameters()).fit(sentences)
         if more.n_columns_ != self.n_columns_:
             got = Description(f"{more.n_columns_} columns")
             raise InputError("sentences", got, f"tokens with {self.n_columns_} columns, as the first ones")
@@ -206,8 +224,16 @@ class WindowFeatures(NamedFeatures):
         most = 1 + len(template[0]) + 2 * int(self.affixes) + bool(self.shape)
         found = np.empty(offsets[-1] * most, dtype=np.int32)
         pointers = np.empty(offsets[-1] + 1, dtype=np.int64)
-        count = self._names.find(*template, columns, offsets, int(self.window), found, pointers)
+        names = self._names
+        if self.hashed is not None:
+            names = FeatureNames([])
+            names.count(*template, columns, offsets, int(self.window))
+        count = names.find(*template, columns, offsets, int(self.window), found, pointers)
         found.resize(count, refcheck=False)
+        if self.hashed is not None:
+            places = [hashed_column(name, self.n_features_) for name in names.names()]
+            found, pointers = _hashed(np.array(places, dtype=np.int64)[found], pointers)
+            count = len(found)
         return found, pointers.astype(np.int32) if count <= np.iinfo(np.int32).max else pointers, offsets
 
     def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
@@ -229,7 +255,8 @@ class WindowFeatures(NamedFeatures):
             The argument of `from_state`.
         """
         check_is_fitted(self, "_names")
-        state: dict[str, Any] = msgspec.to_builtins(_State(*self._parameters(), self.n_columns_, self._names.names()))
+        saved = _State(**self._parameters(), n_columns=self.n_columns_, names=self._names.names())
+        state: dict[str, Any] = msgspec.to_builtins(saved)
         return state
 
     @classmethod
@@ -252,18 +279,23 @@ class WindowFeatures(NamedFeatures):
             If `to_state` cannot have returned the state.
         """
         saved = read_state(_State, state)
-        template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count)
+        template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count, saved.hashed)
         template._parameters()
         integer(1).check(saved.n_columns, "n_columns")
         template.n_columns_ = saved.n_columns
         template._names = FeatureNames(saved.names)
-        check_names(_State, saved.names, len(template._names))
+        check_names(_State, saved.names, len(template._names), hashed=saved.hashed is not None)
         return template
 
-    def _parameters(self) -> tuple[int, int, bool, bool, int]:
-        """Return the checked parameters in the order of the constructor."""
+    def _parameters(self) -> dict[str, Any]:
+        """Return the checked parameters."""
         check_parameters(self)
-        return int(self.window), int(self.affixes), bool(self.shape), bool(self.bigrams), int(self.min_count)
+        self._check_hashed()
+        return {
+            **{name: int(getattr(self, name)) for name in ("window", "affixes", "min_count")},
+            **{name: bool(getattr(self, name)) for name in ("shape", "bigrams")},
+            "hashed": None if self.hashed is None else int(self.hashed),
+        }
 
     def fit_blocks(self, blocks: Iterable[Sentences]) -> "WindowFeatures":
         """Learn the features of sentences in blocks, which need not fit into memory together.
@@ -284,11 +316,12 @@ class WindowFeatures(NamedFeatures):
             columns, offsets = _flatten(sentences, n_columns)
             if offsets[-1]:
                 n_columns, n_tokens = len(columns), n_tokens + int(offsets[-1])
-                names.count(*self._template(columns), columns, offsets, int(self.window))
+                if self.hashed is None:
+                    names.count(*self._template(columns), columns, offsets, int(self.window))
         if n_columns is None:
             raise InputError("sentences", Description("no tokens"), "sentences with at least one token")
         self._names = names.frequent(int(self.min_count))
-        require_features(len(self._names), int(self.min_count), n_tokens)
+        require_features(self.n_features_, int(self.min_count), n_tokens)
         self.n_columns_ = n_columns
         return self
 
@@ -298,8 +331,7 @@ class WindowFeatures(NamedFeatures):
         return {name: column for column, name in enumerate(self._names.names())}
 
     @property
-    def n_features_(self) -> int:
-        """Number of features that `fit` has learned."""
+    def _n_names(self) -> int:
         return len(self._names)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -387,6 +419,14 @@ def _check_text(values: Sequence[str]) -> None:
         bad = error.object[error.start]
         value = next(value for value in values if bad in value)
         raise InputError("sentences", value, "text without lone surrogates") from error
+
+
+def _hashed(columns: NDArray[np.int64], pointers: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the sorted columns of each row, each at most once, and where those of each row begin."""
+    rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
+    pairs = np.unique((rows << 32) | columns)
+    found = np.searchsorted(pairs, np.arange(len(pointers), dtype=np.int64) << 32)
+    return (pairs & (2**32 - 1)).astype(np.int32), found
 
 
 def _matrix(

@@ -48,8 +48,12 @@ def require_features(n_features: int, min_count: int, n_tokens: int) -> None:
         raise InputError("min_count", min_count, f"at most {n_tokens}, the number of tokens")
 
 
-def check_names(kind: type[msgspec.Struct], names: Sequence[str], n_distinct: int) -> None:
-    """Raise unless there are names of features in a state, and they are distinct."""
+def check_names(kind: type[msgspec.Struct], names: Sequence[str], n_distinct: int, hashed: bool = False) -> None:
+    """Raise unless there are names of features in a state, or none if they are hashed, and they are distinct."""
+    if hashed:
+        if names:
+            raise bad_state(kind, "names of hashed features")
+        return
     if not names:
         raise bad_state(kind, "no feature names")
     if n_distinct < len(names):

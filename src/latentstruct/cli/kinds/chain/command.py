@@ -301,6 +301,9 @@ class ChainKind(KindSpec):
         return Loaded(X, votes, estimator, sizes, record, template, frozenset(labels))
 
     def compacted(self, model: Trained) -> Trained:
+        if model.record.features.get("hashed") is not None:
+            # The columns of hashed features follow from their number.
+            return model
         estimator, task = copy(model.estimator), copy(model.estimator.task_)
         inputs = estimator.coef_[: task.transitions_at_].reshape(-1, len(task.labels_))
         # Weights that single precision rounds to zero are not stored either.
@@ -342,9 +345,9 @@ class ChainKind(KindSpec):
 
     def settled_by(self, options: Any, like: Trained) -> dict[str, tuple[Any, Any]]:
         record, chosen = like.record, options.chosen_columns()
-        names = ("window", "affixes", "shape", "bigrams", "min_count")
+        names = ("window", "affixes", "shape", "bigrams", "min_count", "hashed")
         return {
-            **{name: (getattr(options, name), record.features[name]) for name in names},
+            **{name: (getattr(options, name), record.features.get(name)) for name in names},
             "label_column": (record.place(options.label_column), record.label_column),
             "columns": (chosen and [record.place(column) for column in chosen], record.columns),
             "unknown": (options.mark, record.unknown),
@@ -456,7 +459,7 @@ class ChainKind(KindSpec):
             print_table(f"confused labels{shown}", columns, confusions[:CONFUSIONS_SHOWN], n_text=2)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        names = list(model.features.vocabulary_)
+        names = model.features.get_feature_names_out().tolist()
         return {
             "transitions": strongest_transitions(model.estimator, top),
             "weights": strongest_weights(model.estimator, names.__getitem__, top),

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
 from operator import eq
@@ -48,10 +48,13 @@ class FeatureOptions:
     shape: bool = option(True, "Use the shape of the word.")
     bigrams: bool = option(True, "Use pairs and triples of neighboring words.")
     min_count: int = option(1, "Minimum number of tokens with a feature.", min=1)
+    hashed: int | None = option(
+        None, "Number of columns to which names of features are hashed, which are then not stored.", min=1, shown="none"
+    )
 
     def template(self) -> "windows.WindowFeatures":
         """Return the features to learn."""
-        return windows.WindowFeatures(self.window, self.affixes, self.shape, self.bigrams, self.min_count)
+        return windows.WindowFeatures(**{one.name: getattr(self, one.name) for one in fields(FeatureOptions)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ PARTS = re.compile(r"((?:[^|\\]|\\.)*)(?:\||$)", re.DOTALL)
 def weight_blocks(model: Trained) -> list[Block]:
     """Return the transitions, and the strongest features of each label."""
     estimator = model.estimator
-    labels, names = list(estimator.task_.labels_.labels), list(model.features.vocabulary_)
+    labels, names = list(estimator.task_.labels_.labels), model.features.get_feature_names_out().tolist()
     columns = model.record.columns
     table = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], columns), POSITIONS)
     errors = [list(one.values()) for one in annotator_errors(estimator, ERRORS_SHOWN)]

@@ -202,7 +202,7 @@ class SegmentsKind(KindSpec):
         print_ratios("spans", "label", [("all", scores), *scores["by_label"].items()])
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
-        names, estimator = list(model.features.vocabulary_), model.estimator
+        names, estimator = model.features.get_feature_names_out().tolist(), model.estimator
         lengths, labels = length_weights(estimator).ravel(), estimator.task_.labels_.labels
         n = len(labels)
         return {

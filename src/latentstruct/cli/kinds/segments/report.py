@@ -15,7 +15,7 @@ MOST_TOKENS = 400
 
 def weight_blocks(model: Trained) -> list[Block]:
     """Return the transitions, the features of each label, and the weights of lengths."""
-    estimator, names = model.estimator, list(model.features.vocabulary_)
+    estimator, names = model.estimator, model.features.get_feature_names_out().tolist()
     labels = list(estimator.task_.labels_.labels)
     features = label_table(labels, label_weights(estimator), lambda k: show_feature(names[k], [0]), POSITIONS)
     weights = length_weights(estimator)[:LONGEST_SHOWN]
