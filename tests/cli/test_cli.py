@@ -234,9 +234,34 @@ def test_wrong_number_of_columns(chain_model, tmp_path):
 
 def test_malformed_line_is_named(chain_model, tmp_path):
     data = tmp_path / "bad.txt"
-    data.write_text("the DT B-NP\ncat NN I-NP\nsees VB\n")
+    data.write_text("the DT B-NP\ncat NN I-NP\nsees\n")
     for args in (("train", "chain", data), ("predict", chain_model, data), ("evaluate", chain_model, data)):
-        assert f"{data}, line 3: " in fail(*args)
+        message = fail(*args)
+        assert f"{data}, line 3: " in message
+        assert message.endswith("got 1 column")
+
+
+def test_a_column_with_one_label_is_reported(tmp_path):
+    data = tmp_path / "train.txt"
+    data.write_text("Anna PER 1\nleft O 1\n\nBerg PER 1\n")
+    train = ("train", "chain", data, "-o", tmp_path / "model", "-q")
+    assert f"warning: column 2 (from 0) of {data} is '1' at every token; use --label-column" in run(*train).stderr
+    assert "warning" not in run(*train, "--label-column", "1").stderr
+
+
+def test_a_table_with_commas_has_no_tokens(tmp_path):
+    # Each line would be a word, and be labeled without a complaint.
+    columns, data = tmp_path / "words.txt", tmp_path / "train.csv"
+    columns.write_text("Anna PER\nleft O\n, O\n1,5 O\n")
+    data.write_text("word,label\nAnna,PER\nleft,O\n")
+    run("train", "chain", columns, "-o", tmp_path / "model", "-q")
+    for args in (("train", "chain", data, "-o", tmp_path / "x"), ("predict", tmp_path / "model", data)):
+        message = fail(*args)
+        assert f"{data}: " in message
+        assert "columns separated by spaces or tabs, got commas" in message
+    words = tmp_path / "new.txt"
+    words.write_text("Anna\n1,5\n,\n")
+    assert len(run("predict", tmp_path / "model", words).stdout.splitlines()) == 4
 
 
 def test_unknown_label_of_a_chain(chain_model, chains, tmp_path):

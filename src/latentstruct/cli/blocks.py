@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.cli.description import largest
+from latentstruct.core.formatting import counted
 from latentstruct.metrics.calibration import Reliability
 from latentstruct.progress.display import show_percent
 from latentstruct.viz.plots.calibration import plot_reliability
@@ -79,7 +80,7 @@ def contribution_table(
     n_more = int(np.count_nonzero(total)) - len(shown)
     if n_more:
         rest = float(total.sum() - total[shown].sum())
-        rows.append([f"{n_more} other{'s' * (n_more > 1)}", None, f"{rest:+.3g}"])
+        rows.append([counted(n_more, "other"), None, f"{rest:+.3g}"])
     rows.append(["sum", None, f"{float(total.sum()):+.3g}"])
     return TableBlock(title, ("feature", "value", "contribution"), rows, note)
 

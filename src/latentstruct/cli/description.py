@@ -28,7 +28,8 @@ def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
     if hasattr(task, "labels_"):
         # A motif has a plain pair of labels, other tasks number theirs.
         result |= {"labels": list(getattr(task.labels_, "labels", task.labels_)), "n_labels": len(task.labels_)}
-    if hasattr(task, "n_inputs_"):
+    # Tasks with weights of their own, such as motifs, have no features.
+    if getattr(task, "n_inputs_", 0):
         result["n_features"] = task.n_inputs_
     return result
 

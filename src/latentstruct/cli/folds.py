@@ -11,6 +11,7 @@ import numpy as np
 from latentstruct.cli.common import is_prepared, write_lines
 from latentstruct.cli.kind import KindSpec, Loaded, Trained
 from latentstruct.cli.options import TrainOptions
+from latentstruct.core.formatting import counted
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.progress.display import Progress, plain
 
@@ -44,18 +45,17 @@ class CrossValidation:
             shared = np.unique(np.array(self.loaded.groups, dtype=object).astype(str), return_inverse=True)[1]
             if len(shared) > int(shared.max()) + 1:
                 self.groups = shared[self.origins]
-                count, what = int(shared.max()) + 1, self.kind.group
-                plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-                self.progress.say(f"examples of one {what} stay in one fold: {len(shared)} in {count} {plural}")
+                what, of_all = self.kind.group, counted(int(shared.max()) + 1, self.kind.group)
+                self.progress.say(f"examples of one {what} stay in one fold: {len(shared)} in {of_all}")
 
     def _read_groups(self, name: str) -> Any:
-        from latentstruct.io.text import decode_line, numbered_lines, source_name
+        from latentstruct.io.text import Source
 
-        shown = source_name(name)
-        lines = [decode_line(raw, shown, number).rstrip("\r\n") for number, raw in numbered_lines(name)]
-        n_expected = int(self.origins.max()) + 1
+        source, n_expected = Source.open(name), int(self.origins.max()) + 1
+        lines = list(source.texts())
         if len(lines) != n_expected:
-            raise FormatError(shown, Description(f"{len(lines)} lines"), f"{n_expected} lines, one per example")
+            found = Description(counted(len(lines), "line"))
+            raise FormatError(source.name, found, f"{counted(n_expected, 'line')}, one per example")
         return np.array(lines, dtype=object)[self.origins]
 
     def scores(self, estimator: Any, rows: Any) -> dict[str, Any]:

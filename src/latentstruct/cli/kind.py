@@ -225,6 +225,9 @@ class KindSpec(ABC):
         The dataclass of what is saved beside a model.
     tasks : tuple of str
         The classes of tasks that its models have.
+    features : str
+        The class of the features whose state the record has, such as "features.windows.WindowFeatures"; empty if there
+        are none.
     files : tuple of str
         Files that `finish` writes into the folder of the model.
     judged_on, judged_on_always : frozenset of str
@@ -286,6 +289,7 @@ class KindSpec(ABC):
     options: ClassVar[type[TrainOptions]]
     record: ClassVar[type[Any]]
     tasks: ClassVar[tuple[str, ...]]
+    features: ClassVar[str] = ""
     files: ClassVar[tuple[str, ...]] = ()
     judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
     judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
@@ -371,17 +375,14 @@ class KindSpec(ABC):
         """Return whether estimator and record belong together; the class of the task has been checked."""
         return True
 
-    def features_class(self) -> Any:
-        """Return the class of the features whose state the record has, None if there are none."""
-        return None
-
     def restore(self, model: Trained) -> Any:
         """Return the features of a trained model; raise if they do not fit its weights."""
-        kind, task = self.features_class(), model.estimator.task_
-        if kind is None:
+        task = model.estimator.task_
+        if not self.features:
             return None
+        module, _, name = self.features.rpartition(".")
         try:
-            features = kind.from_state(model.record.features)
+            features = getattr(import_module(f"latentstruct.{module}"), name).from_state(model.record.features)
         except InputError as error:
             raise model.damaged(str(error)) from error
         except (LookupError, TypeError) as error:
@@ -475,9 +476,13 @@ class KindSpec(ABC):
     def predict(self, model: Trained, data: str, output: str) -> None:
         """Predict for a file and write the result to another; `predict_flags` are further arguments."""
 
+    def score_lines(self, scores: dict[str, Any]) -> Facts:
+        """Return the lines that evaluate prints of what `score` returned."""
+        return format_facts(self.score_facts, scores)
+
     def show_scores(self, scores: dict[str, Any]) -> None:
         """Print what `score` returned."""
-        print_facts(format_facts(self.score_facts, scores))
+        print_facts(self.score_lines(scores))
         self.show_score_tables(scores)
 
     def show_score_tables(self, scores: dict[str, Any]) -> None:

@@ -14,6 +14,13 @@ MOST_ENTRIES = 10
 """Maximum entries of a collection in a message."""
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number and what is counted, such as "1 column" or "2 families"."""
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n} {noun[:-1]}ies" if noun.endswith("y") else f"{n} {noun}s"
+
+
 def short_repr(holder: Any) -> str:
     """Return the fields of a dataclass or named tuple, long ones by their sizes.
 

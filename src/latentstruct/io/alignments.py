@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import repr_short, short_repr
+from latentstruct.core.formatting import counted, repr_short, short_repr
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.fasta import Record, fasta_records, join_letters, no_sequences, wrapped
 from latentstruct.io.text import FilePath, Source, write_text
@@ -116,14 +116,14 @@ def _match(first: _Row, second: _Row, source: Source, lower_case: bool) -> NDArr
     """Return the positions (i, j) of the aligned columns."""
     a, b = (np.frombuffer(row.row, dtype=np.uint8) for row in (first, second))
     if len(a) != len(b):
-        got = Description(f"{len(b)} columns in the row of {repr_short(second.name)}")
-        expected = f"{len(a)} columns as in the row of {repr_short(first.name)} in line {first.line}"
+        got = Description(f"{counted(len(b), 'column')} in the row of {repr_short(second.name)}")
+        expected = f"{counted(len(a), 'column')} as in the row of {repr_short(first.name)} in line {first.line}"
         source.fail(got, expected, "Fill rows with gaps '-'.", line=second.line)
     letters = [(row != ord("-")) & (row != ord(".")) for row in (a, b)]
-    counted = letters[0] & letters[1]
+    aligned = letters[0] & letters[1]
     if not lower_case:
-        counted = counted & (a < ord("a")) & (b < ord("a"))
-    return np.stack([np.cumsum(seen)[counted] - 1 for seen in letters], axis=1).astype(np.int64)
+        aligned = aligned & (a < ord("a")) & (b < ord("a"))
+    return np.stack([np.cumsum(seen)[aligned] - 1 for seen in letters], axis=1).astype(np.int64)
 
 
 def parse_alignments(source: Source, lower_case: bool = False) -> SequencePairs:

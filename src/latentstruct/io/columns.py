@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import short_repr
+from latentstruct.core.formatting import counted, short_repr
 from latentstruct.core.validation import options
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.text import FilePath, Source, numbered_lines, source_name, write_text
@@ -174,8 +174,9 @@ def parse_conll(
             hint = None
             if comment or raw.startswith(b"#"):
                 hint = "Comments are not supported. If this is CoNLL-U, train on a file whose name ends in .conllu."
-            expected = f"{width} columns separated by {'tabs' if by_tab else 'whitespace'} as in the first line"
-            source.fail(Description(f"{len(fields)} columns"), expected, hint)
+            separator = "tabs" if by_tab else "whitespace"
+            expected = f"{counted(width, 'column')} separated by {separator} as in the first line"
+            source.fail(Description(counted(len(fields), "column")), expected, hint)
         if b"" in fields:
             fields = _fill(fields, blank or {}, source)
         try:

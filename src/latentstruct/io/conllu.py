@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from latentstruct.core.formatting import short_repr
+from latentstruct.core.formatting import counted, short_repr
 from latentstruct.core.validation import check_length, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.columns import ColumnSentences, written_field
@@ -84,7 +84,7 @@ def read_conllu(path: FilePath) -> ConlluSentences:
         if line.strip() and not line.startswith("#"):
             fields = line.split("\t")
             if len(fields) != len(COLUMNS):
-                source.fail(Description(f"{len(fields)} columns"), "the 10 columns of CoNLL-U, separated by tabs")
+                source.fail(Description(counted(len(fields), "column")), "the 10 columns of CoNLL-U, separated by tabs")
             if _WORD.fullmatch(fields[0]):
                 if not all(map(str.strip, fields)):
                     k = next(k for k, field in enumerate(fields) if not field.strip())

@@ -10,7 +10,7 @@ from itertools import combinations, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from latentstruct.core.formatting import repr_short
+from latentstruct.core.formatting import counted, repr_short
 from latentstruct.data.documents import Document, Mention, OtherColumns
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import STANDARD_STREAM, FilePath, Source, path_text, write_text
@@ -76,7 +76,7 @@ class _Reader:
         if at is None:
             expected = f"at least {_FEWEST_COLUMNS} columns, with the word in the fourth and the clusters in the last"
             hint = "Files of three columns have the word in the second."
-            self.source.fail(Description(f"{len(columns)} columns"), expected, hint)
+            self.source.fail(Description(counted(len(columns), "column")), expected, hint)
         if not columns[at].strip():
             self.source.fail(Description("an empty field"), f"a word in column {at + 1}")
         position = len(self.words)

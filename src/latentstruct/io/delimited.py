@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct.core.formatting import repr_short
+from latentstruct.core.formatting import counted, repr_short
 from latentstruct.exceptions import Description
 from latentstruct.io.text import INTEGER, NOT_FINITE, NUMBER, FilePath, Source, extension
 
@@ -63,7 +63,7 @@ class Table:
                     continue
                 width = width or len(cells)
                 if len(cells) != width:
-                    source.fail(Description(f"{len(cells)} cells"), f"{width} cells as in the header")
+                    source.fail(Description(counted(len(cells), "cell")), f"{counted(width, 'cell')} as in the header")
                 yield cells
         except csv.Error as error:
             expected = f"cells separated by {SEPARATORS[self.delimiter]}, quoted ones with closed and doubled quotes"

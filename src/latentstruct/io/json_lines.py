@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from latentstruct.core.formatting import repr_short
 from latentstruct.exceptions import Description
 from latentstruct.io.text import FilePath, Source, write_text
 
@@ -17,6 +18,7 @@ MOST_SHOWN = 60
 """Most characters of a wrong value in a message."""
 _PLACE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<where>.*)`)?", re.DOTALL)
 _EXPECTED = re.compile(r"Expected (?P<type>.*?)(, got .*)?", re.DOTALL)
+_FIELDS = {"Object contains unknown field": "the unknown field", "Object missing required field": "no field"}
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
@@ -35,14 +37,16 @@ def read_records(source: Source, kind: type[Record], expected: str) -> Iterator[
             match = _PLACE.fullmatch(str(error))
             assert match is not None, "the pattern matches any message"
             what, where = match["what"].replace("`", ""), match["where"] or ""
+            for found, shown in _FIELDS.items():
+                what = what.replace(found, shown)
             wrong = _EXPECTED.fullmatch(what)
             if wrong is None:
                 source.fail(Description(f"{what[:1].lower()}{what[1:]}{f' at {where}' if where else ''}"), expected)
             place, value = _find_value(raw, where)
             source.fail(Description(value), f"{wrong['type']} at {place}" if place else f"{expected} ({wrong['type']})")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            source.decode(raw)
-            source.fail(Description(str(error)), f"{expected} as JSON on each line")
+            text, why = source.decode(raw).strip(), str(error).removeprefix("JSON is malformed: ")
+            source.fail(Description(f"{repr_short(text)}, {why}"), f"{expected} as JSON on each line")
         yield record
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.formatting import counted
 from latentstruct.core.validation import options
 from latentstruct.exceptions import InputError
 from latentstruct.viz.plots.axes import hide_frame, new_axes, on_axes
@@ -54,7 +55,7 @@ def plot_convergence(model: Any, ax: "Axes | None" = None, by: str = "iteration"
     )
     if len(starts) > 1:
         others = len(starts) - 1
-        ax.plot([], [], color="C0", alpha=FAINT, linewidth=1.0, label=f"{others} other start{'s' * (others > 1)}")
+        ax.plot([], [], color="C0", alpha=FAINT, linewidth=1.0, label=counted(others, "other start"))
     if np.isfinite(bounds).any():
         ax.plot(places, bounds, color="C1", linestyle="--", marker="." if len(iterations) <= FEW_ITERATIONS else None)
         ax.lines[-1].set_label(_name_of_bound(model))

@@ -16,7 +16,7 @@ from latentstruct.cli.lazy import plots, similar
 from latentstruct.cli.options import ConvexOptions, HeldOut
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
-from latentstruct.progress.display import Progress, print_facts, show_percent
+from latentstruct.progress.display import Progress, show_percent
 
 MATRIX_FILE, PICTURE_FILE = "matrix.txt", "matrix.png"
 TRACKS = ("structure", "accessibility")
@@ -161,13 +161,13 @@ class AlignKind(KindSpec):
             matches = self.find(model, (pairs, X))
         io.write_alignments(output, replace(pairs, matches=matches))
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
+    def score_lines(self, scores: dict[str, Any]) -> Facts:
         facts = [("pairs", f"{scores['n_examples']}, {scores['n_matches']} aligned letters")]
         for shift, share in scores["q"].items():
             name, how = ("Q", "exactly") if int(shift) == 0 else (f"Q{shift}", f"up to a shift of {shift}")
             facts.append((name, f"{show_percent(share)} of the aligned letters found {how}, mean over pairs"))
         modeler = f"{show_percent(scores['modeler'])} of the predicted matches correct, mean over pairs"
-        print_facts([*facts, ("modeler", modeler)])
+        return [*facts, ("modeler", modeler)]
 
     def figures(self, scores: dict[str, Any]) -> dict[str, float]:
         return {f"Q{shift}" if shift else "Q": scores["q"][shift] for shift in (0, scores["tolerance"])}

@@ -62,7 +62,7 @@ from latentstruct.cli.prepared import PrepareOptions, open_for
 from latentstruct.core.lazy import np
 from latentstruct.core.unknown import SKIPPED, UNKNOWN
 from latentstruct.exceptions import Description, InputError
-from latentstruct.progress.display import Progress, print_facts, print_table, show_percent
+from latentstruct.progress.display import Progress, print_table, show_percent
 
 CONFUSIONS_SHOWN = 10
 
@@ -179,11 +179,16 @@ class ChainKind(KindSpec):
     weights_follow_from_data = True
     record = ChainRecord
     tasks = ("Chain",)
+    features = "features.windows.WindowFeatures"
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
     predict_flags = frozenset({"confidence", "text", "rules"})
     answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
     calibrates = True
+    score_facts = (
+        ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
+        ("tokens", "{n_tokens}, {accuracy:%} correct"),
+    )
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
     tables = (TRANSITIONS, LABEL_WEIGHTS, ("confusions", "most frequent errors of annotators", ANNOTATOR_ERRORS))
@@ -334,9 +339,6 @@ class ChainKind(KindSpec):
         others = set(range(record.n_columns)) - {record.label_column}
         return bool(record.columns) and others >= set(record.columns)
 
-    def features_class(self) -> Any:
-        return windows.WindowFeatures
-
     def restore(self, model: Trained) -> "windows.WindowFeatures":
         template: windows.WindowFeatures = super().restore(model)
         if template.n_columns_ != len(model.record.columns):
@@ -439,15 +441,11 @@ class ChainKind(KindSpec):
             shown = [[f"{value:.4f}" for value in values] for values in shares]
             io.write_conll(output, with_columns(sentences, labels), shown, sentences.separator)
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
-        n_more = scores["n_unlabeled"]
-        print_facts(
-            [
-                ("sentences", f"{scores['n_examples']}, {show_percent(scores['example_accuracy'])} fully correct"),
-                ("tokens", f"{scores['n_tokens']}, {show_percent(scores['accuracy'])} correct"),
-                *([("unlabeled", f"{n_more} tokens, not counted")] if n_more else []),
-            ]
-        )
+    def score_lines(self, scores: dict[str, Any]) -> Facts:
+        unlabeled = [("unlabeled", f"{scores['n_unlabeled']} tokens, not counted")] if scores["n_unlabeled"] else []
+        return [*super().score_lines(scores), *unlabeled]
+
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
         if "chunks" in scores:
             print_ratios("chunks", "type", [("all", scores["chunks"]), *scores["chunks"]["by_type"].items()])
         confusions = [

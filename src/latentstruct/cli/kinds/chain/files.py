@@ -14,8 +14,9 @@ from latentstruct.cli.common import located, say_warnings
 from latentstruct.cli.declaring import option, rules_option
 from latentstruct.cli.kind import Record
 from latentstruct.cli.lazy import conllu, windows
+from latentstruct.core.formatting import counted
 from latentstruct.exceptions import Description, FormatError, InputError
-from latentstruct.io.text import Source, extension, kept_input
+from latentstruct.io.text import FilePath, Source, extension, kept_input, source_name
 
 EMPTY = "_"
 """What an empty label is read as if nothing else marks unknown labels."""
@@ -150,7 +151,7 @@ class ChainRecord(Record):
         if extension(path) == CONLLU:
             raise FormatError(path, Description("CoNLL-U"), "columns as in training", "Train on CoNLL-U to label it.")
         # In a file without labels other columns move, unless the labels are in the last one.
-        return io.read_conll(path, blank=self.blank if with_labels or self.label_is_last else None)
+        return read_columns(path, self.blank if with_labels or self.label_is_last else None)
 
     def read_text(self, path: str) -> "io.ColumnSentences":
         """Read plain text, each line of which is a sentence."""
@@ -175,7 +176,7 @@ class ChainRecord(Record):
         found = sentences.n_columns
         if found not in (self.n_columns, self.n_columns - 1):
             expected = f"{self.n_columns} columns as in training, or {self.n_columns - 1} without {self._shown_label}"
-            raise FormatError(name, _count(found), expected)
+            raise FormatError(name, Description(counted(found, "column")), expected)
         shift = self.n_columns - found
         return choose(sentences, [k - shift * (k > self.label_column) for k in self.columns])
 
@@ -183,7 +184,7 @@ class ChainRecord(Record):
         """Raise if the labels are missing."""
         if sentences.n_columns != self.n_columns:
             expected = f"{self.n_columns} columns with {self._shown_label}"
-            raise FormatError(name, _count(sentences.n_columns), expected, hint)
+            raise FormatError(name, Description(counted(sentences.n_columns, "column")), expected, hint)
 
     def place(self, column: int | None) -> int:
         """Return the index from 0 of a column that may be counted from the end; None is that of the labels."""
@@ -223,7 +224,15 @@ class ChainRecord(Record):
 def read_sentences(path: str, blank: Mapping[int, str]) -> "io.ColumnSentences":
     """Read the training data: CoNLL-U by its name, or on standard input by its beginning, else columns."""
     source = kept_input(path, lambda content: CONLLU if conllu.looks_like_conllu(content) else "")
-    return io.read_conllu(source) if extension(source) == CONLLU else io.read_conll(source, blank=blank)
+    return io.read_conllu(source) if extension(source) == CONLLU else read_columns(source, blank)
+
+
+def read_columns(path: FilePath, blank: Mapping[int, str] | None) -> "io.ColumnSentences":
+    """Read columns; raise if commas separate them, as each line would be a word."""
+    sentences = io.read_conll(path, blank=blank)
+    if sentences.n_columns == 1 and all("," in word.strip(",") for word in sentences.columns[0]):
+        raise FormatError(source_name(path), Description("commas"), "columns separated by spaces or tabs")
+    return sentences
 
 
 def is_conllu(sentences: "io.ColumnSentences") -> bool:
@@ -238,20 +247,18 @@ def refuse_conllu(path: str, model: ChainRecord | None) -> None:
 
 
 def check_labels(sentences: "io.ColumnSentences", label_at: int, word_at: int, name: str) -> None:
-    """Warn if a column hardly has labels: very many different values, or often the word itself."""
+    """Warn if a column hardly has labels: one or very many different values, or often the word itself."""
     labels, words = sentences.columns[label_at], sentences.columns[word_at]
     n_labels, n_same = len(set(labels)), sum(map(eq, labels, words))
-    if n_labels >= MANY_LABELS:
+    if n_labels == 1:
+        what = f"is {labels[0]!r} at every token"
+    elif n_labels >= MANY_LABELS:
         what = f"has {n_labels} different labels"
     elif len(set(words)) > 1 and n_same > len(words) / 2:
         what = f"is the word itself at {n_same} of {len(words)} tokens"
     else:
         return
     say_warnings([f"column {label_at} (from 0) of {name} {what}; use --label-column if another column has the labels"])
-
-
-def _count(n: int) -> Description:
-    return Description("1 column" if n == 1 else f"{n} columns")
 
 
 def no_known_labels(name: str, unknown: Any) -> FormatError:

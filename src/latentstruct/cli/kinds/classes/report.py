@@ -15,6 +15,7 @@ from latentstruct.cli.blocks import (
     row_of,
 )
 from latentstruct.cli.kind import Trained
+from latentstruct.core.formatting import counted
 from latentstruct.viz.plots.features import shorten
 from latentstruct.viz.report.blocks import Block, Examples, FactList
 
@@ -74,6 +75,5 @@ def _scores_of_classes(estimator: Any, row: Any, labels: list[Any], scores: Any,
     if truth not in [labels[k] for k in order]:
         facts.append((shorten(truth), "true" if truth in labels else "true, unknown to the model"))
     if len(labels) > len(order):
-        n_more = len(labels) - len(order)
-        facts.append((f"{n_more} other{'s' * (n_more > 1)}", "lower scores"))
+        facts.append((counted(len(labels) - len(order), "other"), "lower scores"))
     return FactList(facts)

@@ -83,6 +83,7 @@ class CoreferenceKind(ClusteringKind):
     judged_by = "Coreference: MUC, B³, CEAF, LEA and pairs, beside simple rules."
     options = CoreferenceOptions
     record = CoreferenceRecord
+    features = "features.mentions.MentionPairFeatures"
     score_facts = (
         ("documents", "{n_examples}, {n_mentions} mentions"),
         ("CoNLL F1", "{conll_f1:%} (mean of MUC, B³ and CEAF-e)"),
@@ -119,9 +120,6 @@ class CoreferenceKind(ClusteringKind):
             penalty = choose_penalty(loaded.estimator, loaded.X, loaded.Y, progress)
             loaded.estimator.set_params(task__penalty=penalty)
         return loaded
-
-    def features_class(self) -> Any:
-        return mentions.MentionPairFeatures
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[mentions.Document]":
         return read_documents(held_out.data or "", held_out.skip_bad)

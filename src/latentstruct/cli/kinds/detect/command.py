@@ -12,17 +12,10 @@ from latentstruct.cli.declaring import argument, option, skip_bad_option
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
 from latentstruct.cli.lazy import box_features, image_files
 from latentstruct.cli.options import HeldOut, ImageOptions
+from latentstruct.core.formatting import counted
 from latentstruct.core.lazy import LazyModule
 from latentstruct.exceptions import InputError
-from latentstruct.progress.display import (
-    SECONDS_BETWEEN_STEPS,
-    Progress,
-    print_facts,
-    print_table,
-    say,
-    show_percent,
-    show_share,
-)
+from latentstruct.progress.display import SECONDS_BETWEEN_STEPS, Progress, print_table, say, show_percent, show_share
 from latentstruct.progress.eta import describe_share
 
 if TYPE_CHECKING:
@@ -149,6 +142,7 @@ class DetectKind(KindSpec):
     options = DetectOptions
     record = DetectRecord
     tasks = ("Detection",)
+    features = "features.boxes.BoxFeatures"
     judged_on = frozenset({"data", "labels", "pictures", "skip_bad", "allow_unknown"})
     evaluation_hint = "Pass images as `data`, and labels as `labels` or as labels.csv in `data`."
     folder_mark = PREDICTIONS_FILE
@@ -215,9 +209,6 @@ class DetectKind(KindSpec):
     def fits(self, model: Trained) -> bool:
         return len(model.estimator.classes_) > 1
 
-    def features_class(self) -> Any:
-        return box_features.BoxFeatures
-
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         return frozenset(str(label) for label in estimator.classes_)
 
@@ -248,12 +239,13 @@ class DetectKind(KindSpec):
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
             raise InputError("output", output, "a folder without a file of this name", f"{PICTURES} is a file.")
         n_images = findings.write_findings(model, photographs.open_unlabeled(data, skip_bad), folder)
-        written = f"{n_images} image{'' if n_images == 1 else 's'}"
+        written = counted(n_images, "image")
         say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 
+    def score_lines(self, scores: dict[str, Any]) -> Facts:
+        return [*super().score_lines(scores), *middle_facts(scores)]
+
     def show_score_tables(self, scores: dict[str, Any]) -> None:
-        if scores["n_with_boxes"]:
-            print_facts([("central box", describe_middle(scores))])
         rows = []
         for one in scores["classes"]:
             shares = [show_share(one[key]) for key in ("accuracy", "corloc", "mean_overlap")]
@@ -265,8 +257,7 @@ class DetectKind(KindSpec):
             print_table("confusion matrix", ("true / predicted", *names), counts)
 
     def summarize(self, scores: dict[str, Any]) -> Facts:
-        facts = super().summarize(scores)
-        return [*facts, ("central box", describe_middle(scores))] if scores["n_with_boxes"] else facts
+        return [*super().summarize(scores), *middle_facts(scores)]
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         kept = {name: value for name, value in model.features.to_state().items() if name != "format"}
@@ -294,13 +285,15 @@ def choose_cache(cache: Path | None, no_cache: bool) -> Path | None:
     return folder
 
 
-def describe_middle(scores: dict[str, Any]) -> str:
-    """Return how good the central box of each image is, and whether predicted boxes are better."""
+def middle_facts(scores: dict[str, Any]) -> Facts:
+    """Return how good the central box of each image is, if boxes are known, and whether predicted boxes are better."""
+    if not scores["n_with_boxes"]:
+        return []
     corloc, overlap = (scores["middle"][key] for key in ("corloc", "mean_overlap"))
     size = f"{100 * MIDDLE:.0f} % of width and height in the middle of each image"
     shown = f"CorLoc {show_percent(corloc)}, mean overlap {show_percent(overlap)}, for a box of {size}"
     better = scores["corloc"] > corloc and scores["mean_overlap"] > overlap
-    return shown if better else f"{shown}: the predictions are not better"
+    return [("central box", shown if better else f"{shown}: the predictions are not better")]
 
 
 KIND = DetectKind()

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from latentstruct.cli.common import NOTHING, unknown_label
+from latentstruct.core.formatting import counted
 from latentstruct.data.images import ImageFiles
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.boxes import ImageAnnotation, fit_boxes, parse_label_table, read_annotations
@@ -99,7 +100,7 @@ class Photographs:
             if near:
                 other = others[near[0]]
                 say(
-                    f"warning: {self.source} has the label {label!r} for {n} image{'s' * (n > 1)} and {other!r} for "
+                    f"warning: {self.source} has the label {label!r} for {counted(n, 'image')} and {other!r} for "
                     f"{counts[other]}; is one of them misspelled?"
                 )
 

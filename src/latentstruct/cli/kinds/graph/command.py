@@ -151,6 +151,7 @@ class GraphKind(KindSpec):
     options = GraphOptions
     record = GraphModelRecord
     tasks = ("Graph",)
+    features = "io.graphs.GraphFeatures"
     judged_on = frozenset({"data", "allow_unknown"})
     answers = frozenset({"topk", "samples", "decode", RISK, "pins"})
     calibrates = True
@@ -201,9 +202,6 @@ class GraphKind(KindSpec):
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
         return {"inference": describe_inference(model.estimator, loaded.X)}
-
-    def features_class(self) -> Any:
-        return io.GraphFeatures
 
     def restore(self, model: Trained) -> "io.GraphFeatures":
         found: io.GraphFeatures = super().restore(model)

@@ -20,7 +20,7 @@ from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import NUMBER, extension
-from latentstruct.progress.display import Progress, print_facts, print_table
+from latentstruct.progress.display import Progress, print_table
 
 PLAIN = ("f1", "prbep", "rocarea", "average_precision", "error")
 AT_K = re.compile(r"(precision|recall)@([0-9]{1,9})", re.ASCII)
@@ -213,13 +213,16 @@ class MeasureKind(KindSpec):
         lines = [f"{label}\t{value!r}" for label, value in zip(labels, values, strict=True)]
         write_lines(output, ["label\tscore", *lines] if extension(output) == ".tsv" else lines)
 
-    def show_scores(self, scores: dict[str, Any]) -> None:
+    def score_lines(self, scores: dict[str, Any]) -> Facts:
         table, optimized = scores["contingency"], scores["optimized"]
         facts = [("samples", f"{scores['n_examples']}, {table['a'] + table['c']} of them {scores['positive']!r}")]
         for name in (name for name in scores if name in NAMES or "@" in name):
             mark = " (trained for)" if name == optimized else ""
             facts.append((name_measure(name, scores["beta"]), show_value(scores[name]) + mark))
-        print_facts(facts)
+        return facts
+
+    def show_score_tables(self, scores: dict[str, Any]) -> None:
+        table = scores["contingency"]
         rows = [
             (str(scores["positive"]), str(table["a"]), str(table["b"])),
             (str(scores["negative"]), str(table["c"]), str(table["d"])),

@@ -112,6 +112,7 @@ class SegmentKind(KindSpec):
     options = SegmentOptions
     record = SegmentRecord
     tasks = ("Graph",)
+    features = "features.images.PatchFeatures"
     judged_on = frozenset({"data", "labels", "allow_unknown"})
     folder_mark = LEGEND_FILE
     evaluation_hint = "Pass images as `data` and label images as `labels`, or `data` with both."
@@ -160,9 +161,6 @@ class SegmentKind(KindSpec):
         record = model.record
         same = bool(record.labels) and len(record.labels) == len(record.names)
         return same and set(record.labels) == set(model.estimator.task_.layout_.vocabulary.labels)
-
-    def features_class(self) -> Any:
-        return patches.PatchFeatures
 
     def known_labels(self, estimator: Any) -> frozenset[Any]:
         # Label images are compared with the record, which has their labels as numbers.

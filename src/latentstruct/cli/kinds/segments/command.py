@@ -12,7 +12,6 @@ from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
 from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Record, Trained, print_ratios
 from latentstruct.cli.kinds.chain.files import FeatureOptions
-from latentstruct.cli.lazy import windows
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.exceptions import Description, FormatError
 from latentstruct.metrics.counts import FoundScore
@@ -95,6 +94,7 @@ class SegmentsKind(KindSpec):
     options = SegmentsOptions
     record = SegmentsRecord
     tasks = ("SemiMarkov",)
+    features = "features.windows.WindowFeatures"
     per_example = ("tokens", "spans", "texts")
     predict_flags = frozenset({"confidence", "text"})
     answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
@@ -132,9 +132,6 @@ class SegmentsKind(KindSpec):
         record = SegmentsRecord(features=template.to_state(), **sizes)
         sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
         return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
-
-    def features_class(self) -> Any:
-        return windows.WindowFeatures
 
     def read(self, model: Trained, held_out: HeldOut) -> Sentences:
         name = held_out.data or ""
