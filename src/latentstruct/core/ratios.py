@@ -9,7 +9,7 @@ import numpy as np
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import BaseOracle, TaskOracle
 from latentstruct.core.parameters import Parametrized
-from latentstruct.core.protocols import Temperature
+from latentstruct.core.protocols import Batch, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters, real
 from latentstruct.exceptions import InputError
@@ -21,7 +21,7 @@ class CountedLabels(Protocol):
     """Further interface of tasks whose tokens with certain labels can be counted."""
 
     def expected_count(
-        self, batch: Any, w: Vector, temperature: Temperature, labels: Sequence[Any], weights: Vector
+        self, batch: Batch, w: Vector, temperature: Temperature, labels: Sequence[Any], weights: Vector
     ) -> tuple[float, float, Vector]:
         """Return Σ_i c_i times the expected number of tokens with other labels, its gradient after Σ_i c_i T_i."""
 

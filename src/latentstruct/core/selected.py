@@ -7,7 +7,7 @@ import numpy as np
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.oracles import FixedTotal, TaskOracle
-from latentstruct.core.protocols import Mode, Query, Starts, Tally, Temperature
+from latentstruct.core.protocols import Batch, Mode, Query, Starts, Tally, Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.exceptions import InputError
 from latentstruct.planes.plane import Plane
@@ -19,7 +19,7 @@ class Selection(Protocol):
     places: Indices
     """The weights."""
 
-    def total(self, batch: Any, query: Query) -> Plane:
+    def total(self, batch: Batch, query: Query) -> Plane:
         """Return the weighted sum of the planes of a query whose `w`, like the slope, has these weights only."""
 
 
@@ -27,7 +27,7 @@ class Selection(Protocol):
 class SelectsWeights(Protocol):
     """Further interface of tasks that need only some of their weights."""
 
-    def seen_weights(self, batch: Any) -> Selection:
+    def seen_weights(self, batch: Batch) -> Selection:
         """Return the weights whose features occur in outputs that agree with the labels of a batch."""
 
 
