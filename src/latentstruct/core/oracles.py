@@ -96,12 +96,8 @@ class BaseOracle:
 
     def smoothed(self, output_temperature: float) -> Any:
         """Return the same side with hard maxima taken at this temperature."""
-        raise InputError(
-            "solver",
-            Description("one for smooth objectives"),
-            f"one for piecewise linear objectives with {type(self).__name__}, which has no soft form",
-            "Use 'auto'.",
-        )
+        expected = f"one for piecewise linear objectives with {type(self).__name__}, which has no soft form"
+        raise InputError("solver", Description("one for smooth objectives"), expected, "Use 'auto'.")
 
     def reweighted(self, weights: Vector) -> Any:
         """Return the same side with other weights c_i."""
@@ -379,9 +375,5 @@ class FixedTotal(BaseOracle):
 
     def reweighted(self, weights: Vector) -> Any:
         """Raise, because planes of single examples are unknown."""
-        raise InputError(
-            "weights",
-            weights,
-            "those of the objective, which provides only the sum over all examples",
-            "Build a new objective with these weights.",
-        )
+        expected = "those of the objective, which provides only the sum over all examples"
+        raise InputError("weights", weights, expected, "Build a new objective with these weights.")

@@ -49,12 +49,8 @@ def check_query(task: Task, batch: Batch, mode: Mode, temperature: Temperature) 
         require_hard_max(task, temperature)
     elif task.latent and not tags.two_temperatures and temperature.output != temperature.latent:
         reason = tags.reasons.get("MarginalSSVM", "")
-        raise InputError(
-            "temperature",
-            tuple(temperature),
-            f"the same for outputs and latents of {type(task).__name__}" + (f" ({reason})" if reason else ""),
-            "Use LatentSSVM or HiddenCRF.",
-        )
+        expected = f"the same for outputs and latents of {type(task).__name__}" + (f" ({reason})" if reason else "")
+        raise InputError("temperature", tuple(temperature), expected, "Use LatentSSVM or HiddenCRF.")
 
 
 def planes_of(task: Task, batch: Batch, query: Query) -> Planes:

@@ -140,12 +140,8 @@ def copied(task: T) -> T:
     try:
         return clone(task)
     except TypeError as error:
-        raise InputError(
-            type(task).__name__,
-            Description(str(error)),
-            "an object whose parameters can be copied",
-            "Use lists, arrays, strings and numbers as parameters.",
-        ) from error
+        got, hint = Description(str(error)), "Use lists, arrays, strings and numbers as parameters."
+        raise InputError(type(task).__name__, got, "an object whose parameters can be copied", hint) from error
 
 
 def check_unmasked(values: Any, name: str) -> None:

@@ -73,12 +73,8 @@ class MinEntropySSVM(LatentEstimator):
             return super()._objective(task, batch, weights)
         if not task.tags.renyi:
             reason = reasons(task.tags).get("MinEntropySSVM", "")
-            raise InputError(
-                "task",
-                task,
-                f"one that supports Rényi entropies ({reason})",
-                "Use LatentSSVM, or define the structure as a CandidateTask.",
-            )
+            expected = f"one that supports Rényi entropies ({reason})"
+            raise InputError("task", task, expected, "Use LatentSSVM, or define the structure as a CandidateTask.")
         pooled = cast(RenyiTask, task)
         plus, minus = (RenyiOracle(pooled, batch, weights, mode, order=order) for mode in SIDES)
         return Objective(L2(), plus, minus)

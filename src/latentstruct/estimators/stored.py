@@ -158,12 +158,8 @@ def _plain(value: Any) -> Any:
 def refuse_stored(estimator: StoredExamples, X: Any) -> None:
     """Raise if an estimator that needs all examples at once is given stored ones."""
     if isinstance(X, ShardedData):
-        raise InputError(
-            "X",
-            X,
-            f"examples in memory for {type(estimator).__name__}",
-            "StructuralSVM, CRF and LatentSSVM support stored examples.",
-        )
+        expected = f"examples in memory for {type(estimator).__name__}"
+        raise InputError("X", X, expected, "StructuralSVM, CRF and LatentSSVM support stored examples.")
 
 
 def _states(task: BaseTask) -> Any:

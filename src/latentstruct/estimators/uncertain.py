@@ -30,12 +30,8 @@ def _require_latent_loss(estimator: LatentEstimator, task: BaseTask) -> None:
     if not task.latent:
         raise InputError("task", task, f"one with latent variables for {name}", "Use StructuralSVM.")
     if not task.tags.latent_loss:
-        raise InputError(
-            "task",
-            task,
-            f"one whose loss compares latents for {name}",
-            "Use LatentSSVM, LatentMulticlass with `latent_loss`, or a CandidateTask with pair_loss.",
-        )
+        hint = "Use LatentSSVM, LatentMulticlass with `latent_loss`, or a CandidateTask with pair_loss."
+        raise InputError("task", task, f"one whose loss compares latents for {name}", hint)
 
 
 def _example_sizes(sites: LatentSites, n_examples: int) -> Any:

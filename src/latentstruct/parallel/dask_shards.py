@@ -288,12 +288,8 @@ def _built(recipe: WorkerHandle, task: WorkerHandle, version: str) -> WorkerHand
     from latentstruct import __version__
 
     if version != __version__:
-        raise InputError(
-            "executor",
-            Description(f"latentstruct {__version__} on a worker"),
-            f"a Dask cluster whose workers have latentstruct {version}",
-            "Start the workers in the same environment.",
-        )
+        got, hint = Description(f"latentstruct {__version__} on a worker"), "Start the workers in the same environment."
+        raise InputError("executor", got, f"a Dask cluster whose workers have latentstruct {version}", hint)
     made = recipe.value
     if isinstance(made, StoredRecipe):
         made.batch_for(task)

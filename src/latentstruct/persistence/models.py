@@ -155,12 +155,8 @@ def encode(value: Any, name: str) -> Any:
     if in_library(value):
         params = value.get_params(deep=False)
         return {"$object": type(value).__name__, "params": {key: encode(item, key) for key, item in params.items()}}
-    raise InputError(
-        name,
-        value,
-        "one of number, string, array, list, tuple, dict, or a task or solver of the library, to be saved",
-        "Loading a model never runs code.",
-    )
+    expected = "one of number, string, array, list, tuple, dict, or a task or solver of the library, to be saved"
+    raise InputError(name, value, expected, "Loading a model never runs code.")
 
 
 def decode(value: Any) -> Any:

@@ -461,12 +461,8 @@ class BaseSolver(Parametrized):
     def set_restarts(self, restarts: int) -> None:
         """Set the number of starts."""
         if not self.has_restarts:
-            raise InputError(
-                "restarts",
-                restarts,
-                f"None for {type(self).__name__}",
-                "Solvers such as CCCP and LBFGS support restarts.",
-            )
+            expected = f"None for {type(self).__name__}"
+            raise InputError("restarts", restarts, expected, "Solvers such as CCCP and LBFGS support restarts.")
         self.set_params(restarts=restarts)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:

@@ -72,12 +72,8 @@ def dense_planes(cache_mb: float | None, n_features: int, most: int, least: int 
     one = copies * plane_bytes(n_features, most)
     least = min(least, most)
     if cache_mb * MEGABYTE < least * one:
-        raise InputError(
-            "cache_mb",
-            cache_mb,
-            f"at least {least * one / MEGABYTE:.3g}, for {least} planes of {n_features} weights",
-            "Or use a solver that keeps no planes, such as Subgradient.",
-        )
+        expected = f"at least {least * one / MEGABYTE:.3g}, for {least} planes of {n_features} weights"
+        raise InputError("cache_mb", cache_mb, expected, "Or use a solver that keeps no planes, such as Subgradient.")
     return min(most, int(cache_mb * MEGABYTE / one))
 
 

@@ -64,11 +64,8 @@ def items_of_pairs(n_pairs: int, name: str) -> int:
     """Return the number of items m with n_pairs = m(m − 1)/2."""
     n_items = (1 + isqrt(1 + 8 * n_pairs)) // 2
     if n_items * (n_items - 1) // 2 != n_pairs:
-        raise InputError(
-            name,
-            Description(f"{n_pairs} rows"),
-            "m(m − 1)/2 rows, one per pair of m items in the order (0,1), (0,2), …, (1,2), …",
-        )
+        got = Description(f"{n_pairs} rows")
+        raise InputError(name, got, "m(m − 1)/2 rows, one per pair of m items in the order (0,1), (0,2), …, (1,2), …")
     return n_items
 
 
@@ -277,11 +274,8 @@ class Coreference(PairTask):
             raise InputError(name, edges[across[0]].tolist(), "edges between items of the same cluster")
         expected = len(clusters) - int(clusters.max()) - 1
         if len(edges) != expected or kernels.component_labels(edges, np.empty_like(clusters)):
-            raise InputError(
-                name,
-                Description(f"{len(edges)} edges" + (" with a cycle" if len(edges) == expected else "")),
-                f"{expected} edges, a spanning tree of each cluster",
-            )
+            got = Description(f"{len(edges)} edges" + (" with a cycle" if len(edges) == expected else ""))
+            raise InputError(name, got, f"{expected} edges, a spanning tree of each cluster")
         return edges
 
     def random_latents(self, batch: PairBatch, rng: np.random.Generator) -> list[NDArray[np.int64]]:

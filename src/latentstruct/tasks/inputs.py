@@ -55,12 +55,8 @@ def check_matrix(X: Any, name: str) -> "NDArray[np.float64] | sparse.csr_array":
     else:
         values = matrix = np.ascontiguousarray(numbers_of(X, name, "a matrix of real numbers"))
     if matrix.ndim != 2:
-        raise InputError(
-            name,
-            Description(f"shape {matrix.shape}"),
-            "two-dimensional (items, features)",
-            "Use x.reshape(-1, 1) for a single feature.",
-        )
+        got = Description(f"shape {matrix.shape}")
+        raise InputError(name, got, "two-dimensional (items, features)", "Use x.reshape(-1, 1) for a single feature.")
     if not all_finite(values):
         values = matrix.toarray() if issparse(matrix) else matrix
         row, column = np.argwhere(~np.isfinite(values))[0]
@@ -153,12 +149,8 @@ class InputRows:
         self.n_labels = n_labels
         self.shape = matrix.shape
         if (self.shape[1] + n_labels + 3) * n_labels >= 2**31:
-            raise InputError(
-                "X",
-                Description(f"{self.shape[1]} features and {n_labels} labels"),
-                "features and labels with fewer than 2**31 weights",
-                "Use fewer features.",
-            )
+            got = Description(f"{self.shape[1]} features and {n_labels} labels")
+            raise InputError("X", got, "features and labels with fewer than 2**31 weights", "Use fewer features.")
         share = 0.0 if issparse(matrix) else share_of_nonzeros(matrix)
         self.dense, self.full = share >= SPARSE_BELOW, share >= FULL_FROM
         if self.dense:

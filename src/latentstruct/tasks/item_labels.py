@@ -33,12 +33,8 @@ def flat_labels(Y: Any, offsets: Indices, name: str, item: str) -> list[Any]:
     lists = list(label_lists(Y, name, item))
     for k, (y, expected) in enumerate(zip(lists, np.diff(offsets).tolist(), strict=True)):
         if len(y) != expected:
-            raise InputError(
-                f"{name}[{k}]",
-                Description(f"{len(y)} labels"),
-                f"{expected} labels, one per {item}",
-                "Use -1 for unknown labels.",
-            )
+            got = Description(f"{len(y)} labels")
+            raise InputError(f"{name}[{k}]", got, f"{expected} labels, one per {item}", "Use -1 for unknown labels.")
     return list(concatenate.from_iterable(lists))
 
 

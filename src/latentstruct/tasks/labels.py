@@ -99,12 +99,8 @@ class LabelSet:
         except KeyError:
             shown = ", ".join(repr_short(known) for known in self.labels[:10])
             more = f", … ({len(self)} in total)" if len(self) > 10 else ""
-            raise InputError(
-                "label",
-                label,
-                f"one of the known labels {shown}{more}",
-                "Declare every label that may occur in `labels` of the task.",
-            ) from None
+            hint = "Declare every label that may occur in `labels` of the task."
+            raise InputError("label", label, f"one of the known labels {shown}{more}", hint) from None
         except TypeError:
             raise InputError("label", label, HASHABLE) from None
 

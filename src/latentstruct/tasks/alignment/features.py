@@ -198,12 +198,8 @@ class AlignmentFeatures:
         windows = []
         if ORDERS[self.kind] > len(present) and self.kind in ("anova2", "tensor"):
             tracks = ", ".join(TRACK_NAMES[t] for t in present)
-            raise InputError(
-                "features",
-                self.kind,
-                f"a combination of at most {len(present)} tracks ({tracks})",
-                "Add tracks to the sequences, or set `derived` to True.",
-            )
+            expected = f"a combination of at most {len(present)} tracks ({tracks})"
+            raise InputError("features", self.kind, expected, "Add tracks to the sequences, or set `derived` to True.")
         if self.kind in ("window", "profile"):
             self.sizes[PATTERN] = 2 ** (2 * PATTERN_REACH + 1)
             windows.append((PATTERN,))

@@ -384,12 +384,8 @@ class Alignment(DerivedAnswers, BaseTask):
         """Return the probability of each match, a list of arrays (length of a, length of b)."""
         pointers = offsets_from_lengths(batch.heights * batch.widths)
         if pointers[-1] > MOST_POOLED_CELLS:
-            raise InputError(
-                "batch",
-                Description(f"{pointers[-1]} marginals"),
-                f"pairs with at most {MOST_POOLED_CELLS} marginals",
-                "Use fewer pairs, or compute confidences only.",
-            )
+            got, hint = Description(f"{pointers[-1]} marginals"), "Use fewer pairs, or compute confidences only."
+            raise InputError("batch", got, f"pairs with at most {MOST_POOLED_CELLS} marginals", hint)
         out = np.empty(pointers[-1])
         kernels.pool_matches(*self._distribution(batch, w, temperature), out)
         return [part.reshape(size) for part, size in zip(split(out, pointers), batch.sizes, strict=True)]

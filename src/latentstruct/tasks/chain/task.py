@@ -156,12 +156,8 @@ class Chain(ItemLabels[ChainBatch]):
             seen[UNKNOWN] = None
         for mistaken in (None, str(UNKNOWN)):
             if self.labels is None and mistaken in seen:
-                raise InputError(
-                    "Y",
-                    mistaken,
-                    "the integer -1 where a label is unknown",
-                    "Use lists instead of arrays of strings, or declare this label in `labels`.",
-                )
+                hint = "Use lists instead of arrays of strings, or declare this label in `labels`."
+                raise InputError("Y", mistaken, "the integer -1 where a label is unknown", hint)
         known = [label for label in seen if not is_unknown(label)]
         if not known:
             raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known label")

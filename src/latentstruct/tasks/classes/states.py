@@ -75,11 +75,8 @@ class StateTable:
             return cls(np.ones((n_labels, n_states), dtype=np.int64))
         table = array_of(kinds, "states")
         if table.shape != (n_labels, n_states) or table.dtype.kind not in "iu":
-            raise InputError(
-                "states",
-                Description(f"{table.dtype} of shape {table.shape}"),
-                f"integers of shape ({n_labels}, {n_states}), one row per class and one column per state",
-            )
+            expected = f"integers of shape ({n_labels}, {n_states}), one row per class and one column per state"
+            raise InputError("states", Description(f"{table.dtype} of shape {table.shape}"), expected)
         table = table.astype(np.int64)
         for mark in table[(table < -1) | (table > 1)][:1]:
             raise InputError("states", mark, "1 (the state has weights), 0 (its score is 0) or -1 (it does not exist)")

@@ -125,11 +125,8 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         """Return the candidates of example i, three values."""
         found = self.candidates(x)
         if not (isinstance(found, tuple | list) and len(found) == 3 and is_ordered(found[0])):
-            raise InputError(
-                f"{type(self).__name__}.candidates of example {i}",
-                found,
-                "three values (outputs, latents or None, features)",
-            )
+            expected = "three values (outputs, latents or None, features)"
+            raise InputError(f"{type(self).__name__}.candidates of example {i}", found, expected)
         ys, hs, _ = found
         if len(ys) == 0:
             raise InputError(f"outputs of example {i}", ys, "at least one candidate")

@@ -51,12 +51,8 @@ def flat_labels(Y: Any, nodes_at: Indices, name: str) -> list[Any]:
         return flat
     for i in [i for i, label in enumerate(flat) if label in invalid][:1] if invalid else []:
         k, node = locate(nodes_at, i)
-        raise InputError(
-            f"{name}[{k}][{node}]",
-            flat[i],
-            "a label, or the integer -1 if unknown",
-            "Count labels from 0, and use lists instead of arrays of strings.",
-        )
+        hint = "Count labels from 0, and use lists instead of arrays of strings."
+        raise InputError(f"{name}[{k}][{node}]", flat[i], "a label, or the integer -1 if unknown", hint)
     return flat
 
 

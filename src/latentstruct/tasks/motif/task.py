@@ -169,12 +169,8 @@ class Motif(BaseTask[MotifBatch]):
             raise InputError("Y", Description("both"), "labels where negative ones are either 0 or -1")
         if not negative or max(labels) < 1:
             kind = "negative" if negative else "positive"
-            raise InputError(
-                "Y",
-                Description(f"{n_examples} {kind} sequences"),
-                "positive and negative",
-                "Shuffled or random genomic sequences can be used as negative ones.",
-            )
+            hint = "Shuffled or random genomic sequences can be used as negative ones."
+            raise InputError("Y", Description(f"{n_examples} {kind} sequences"), "positive and negative", hint)
         self.labels_ = (False, True) if all(flag for flag, _ in spelled) else (negative.pop(), 1)
 
     def _set(self) -> None:
@@ -205,11 +201,8 @@ class Motif(BaseTask[MotifBatch]):
         """Take over what an earlier `learn` found."""
         self.adopt(state)
         if int(state["n_features"]) != self.n_features:
-            raise InputError(
-                "state",
-                Description(f"{state['n_features']} features"),
-                f"a state with {self.n_features} features, as given by `width` and `background_order`",
-            )
+            expected = f"a state with {self.n_features} features, as given by `width` and `background_order`"
+            raise InputError("state", Description(f"{state['n_features']} features"), expected)
 
     def adopt(self, state: dict[str, Any]) -> None:
         """Take over what an earlier `learn` found with another width, order or number of strands."""
@@ -545,12 +538,8 @@ def numbered_letters(X: list[Any], alphabet: Alphabet, name: str = "X") -> tuple
         at = int(np.argmax(bases == 255))
         i = int(np.searchsorted(offsets, at, side="right")) - 1
         place = at - int(offsets[i])
-        raise InputError(
-            f"{name}[{i}]",
-            Description(f"{repr_short(X[i][place])} at position {place}"),
-            expected,
-            f"Replace other letters by {alphabet.unknown}.",
-        )
+        got = Description(f"{repr_short(X[i][place])} at position {place}")
+        raise InputError(f"{name}[{i}]", got, expected, f"Replace other letters by {alphabet.unknown}.")
     return bases, offsets
 
 

@@ -374,11 +374,8 @@ def _compile_chains(grammar: Grammar, splits: int, unary_at: int) -> list[tuple[
     """Return bottom and top of split chains sorted by bottoms, and weights and upper symbols of the steps upwards."""
     longest = max((len(chain) for chain in grammar.chains), default=0)
     if splits > 1 and splits**longest > MOST_SPLIT_CHAINS:
-        raise InputError(
-            "splits",
-            splits,
-            f"small enough for at most {MOST_SPLIT_CHAINS} forms of a chain of {longest} single children",
-        )
+        expected = f"small enough for at most {MOST_SPLIT_CHAINS} forms of a chain of {longest} single children"
+        raise InputError("splits", splits, expected)
     found: list[tuple[int, int, Indices, Indices]] = []
     for chain in grammar.chains:
         steps = np.array([grammar.rule_numbers[pair] for pair in pairwise(chain)])

@@ -423,11 +423,8 @@ class Parsing(ChosenLossTask):
             given = np.asarray(latent)
             fits = given.shape == (size,) and given.dtype.kind in "iu"
             if not fits or given.min() < 0 or given.max() >= self.splits:
-                raise InputError(
-                    f"latents[{k}]",
-                    latent,
-                    f"{size} integers from 0 to {self.splits - 1}, one per node of the tree in binary form",
-                )
+                expected = f"{size} integers from 0 to {self.splits - 1}, one per node of the tree in binary form"
+                raise InputError(f"latents[{k}]", latent, expected)
         chosen, rows = np.concatenate(latents).astype(np.int64), np.arange(batch.n_examples)
         return latent_planes(self, Slopes.from_matrix(self._known_features(batch, chosen, rows)))
 

@@ -260,12 +260,8 @@ class SemiMarkov(LikelyLatents[SegmentBatch], DerivedAnswers, BaseTask[SegmentBa
                 raise InputError(f"{name}[{k}]", found[-1][:2], f"segments within the {length} tokens of the sequence")
             longest = max((stop - first for first, stop, _ in found), default=0)
             if longest > self.longest_:
-                raise InputError(
-                    f"{name}[{k}]",
-                    Description(f"a segment of {longest} tokens"),
-                    f"segments of at most {self.longest_} tokens",
-                    "Train with a larger `max_length`.",
-                )
+                got, hint = Description(f"a segment of {longest} tokens"), "Train with a larger `max_length`."
+                raise InputError(f"{name}[{k}]", got, f"segments of at most {self.longest_} tokens", hint)
             number = self.labels_.number
             encoded.append([(a, b, UNKNOWN if is_unknown(label) else number(label)) for a, b, label in found])
         return encoded
@@ -391,11 +387,8 @@ class SemiMarkov(LikelyLatents[SegmentBatch], DerivedAnswers, BaseTask[SegmentBa
         for name, known, given in zip(Known._fields, batch.truth, found, strict=True):
             for wrong in np.flatnonzero((given == UNKNOWN) | ((known != UNKNOWN) & (known != given)))[:1]:
                 k, at = locate(batch.offsets, wrong)
-                raise InputError(
-                    f"latents[{k}]",
-                    Description(f"another {name} of token {at}"),
-                    "segments that cover the sequence and contain those of `Y`",
-                )
+                got = Description(f"another {name} of token {at}")
+                raise InputError(f"latents[{k}]", got, "segments that cover the sequence and contain those of `Y`")
         filled = SegmentBatch(batch.offsets, found, batch.inputs)
         return self.planes(filled, np.zeros(self.n_features), "clamped", HARD)
 
