@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -182,6 +183,7 @@ def map_features(values: Values, boxes: Boxes, width: float, height: float) -> N
     return found
 
 
+@dataclass(eq=False, repr=False)
 class BoxFeatures(Parametrized):
     """Candidate boxes of images with histograms of oriented gradients, or given features, and where they lie.
 
@@ -222,31 +224,17 @@ class BoxFeatures(Parametrized):
     that the factors may change.
     """
 
-    def __init__(
-        self,
-        step: int = STEP,
-        sizes: Sequence[float] = SIZES,
-        aspects: Sequence[float] = ASPECTS,
-        limit: int = LIMIT,
-        window: int = 48,
-        cell: int = 8,
-        geometry: float = 0.5,
-        cache: str | os.PathLike[str] | None = None,
-        candidates: Literal["grid", "segments"] = "grid",
-        saliency: float = 0.0,
-        n_given: int = 0,
-    ) -> None:
-        self.step = step
-        self.sizes = sizes
-        self.aspects = aspects
-        self.limit = limit
-        self.window = window
-        self.cell = cell
-        self.geometry = geometry
-        self.cache = cache
-        self.candidates = candidates
-        self.saliency = saliency
-        self.n_given = n_given
+    step: int = STEP
+    sizes: Sequence[float] = SIZES
+    aspects: Sequence[float] = ASPECTS
+    limit: int = LIMIT
+    window: int = 48
+    cell: int = 8
+    geometry: float = 0.5
+    cache: str | os.PathLike[str] | None = None
+    candidates: Literal["grid", "segments"] = "grid"
+    saliency: float = 0.0
+    n_given: int = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check the parameters; nothing is learned, and images and classes are not used."""
@@ -304,7 +292,8 @@ class BoxFeatures(Parametrized):
         """
         self.check()
         require_vision()
-        pixels, name = _check_image(image, "image" if key is None else key)
+        name = "image" if key is None else key
+        pixels = _check_image(image, name)
         height, width = pixels.shape[:2]
         if boxes is None:
             found = self._candidates(pixels)
@@ -457,11 +446,11 @@ class BoxFeatures(Parametrized):
         return found
 
 
-def _check_image(image: Any, name: str) -> tuple[NDArray[np.uint8], str]:
+def _check_image(image: Any, name: str) -> NDArray[np.uint8]:
     shape, kind = getattr(image, "shape", None), getattr(image, "dtype", None)
     if shape is None or len(shape) != 3 or shape[2] != 3 or not min(shape) or kind != np.uint8:
         raise InputError(name, Description(f"{kind} of shape {shape}"), "uint8 of shape (height, width, 3)")
-    return np.ascontiguousarray(image), name
+    return np.ascontiguousarray(image)
 
 
 class _Cache:

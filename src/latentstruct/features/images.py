@@ -4,6 +4,7 @@ import base64
 import math
 import warnings
 from collections.abc import Iterable, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -140,6 +141,7 @@ def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32
     return found
 
 
+@dataclass(eq=False, repr=False)
 class PatchFeatures(Parametrized):
     """Features of patches in a grid over an image: texture words and colors.
 
@@ -166,11 +168,10 @@ class PatchFeatures(Parametrized):
         n_words + 48.
     """
 
-    def __init__(self, patch: int = 20, step: int = 10, words: int = 500, random_state: int = 0) -> None:
-        self.patch = patch
-        self.step = step
-        self.words = words
-        self.random_state = random_state
+    patch: int = 20
+    step: int = 10
+    words: int = 500
+    random_state: int = 0
 
     def check(self) -> None:
         """Raise unless the parameters are valid."""

@@ -1,6 +1,7 @@
 """Views of images under rotations, projected to a few dimensions: the latent states of digits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ def rotation_matrix(height: int, width: int, angle: float) -> "sparse.csr_array"
     return rotated
 
 
+@dataclass(eq=False, repr=False)
 class RotatedViews(Transformer):
     """Rotate images by several angles and project them on principal components: z(h) = s·(Vᵀ(R_h x − μ), b).
 
@@ -86,13 +88,10 @@ class RotatedViews(Transformer):
     which are used unchanged. Nothing is random.
     """
 
-    def __init__(
-        self, angles: Sequence[float] = ANGLES, n_components: int = 10, scale: float = 1.0, constant: float = 1.0
-    ) -> None:
-        self.angles = angles
-        self.n_components = n_components
-        self.scale = scale
-        self.constant = constant
+    angles: Sequence[float] = ANGLES
+    n_components: int = 10
+    scale: float = 1.0
+    constant: float = 1.0
 
     def fit(self, images: Any, y: Any = None) -> Self:
         """Find the principal components of all rotated copies of the images."""

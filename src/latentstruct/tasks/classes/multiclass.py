@@ -180,6 +180,7 @@ class ClassTask(BaseTask[ClassBatch]):
         return float(np.average(right, weights=sample_weight))
 
 
+@dataclass(eq=False, repr=False)
 class Multiclass(ClassTask[MulticlassBatch]):
     """Multiclass classification: s(y) = w_y·x [+ bias·b_y].
 
@@ -210,10 +211,9 @@ class Multiclass(ClassTask[MulticlassBatch]):
         soft=True, two_temperatures=True, classifier=True, row_examples=True, refit_parameters=("costs", "bias")
     )
 
-    def __init__(self, labels: Sequence[Hashable] | None = None, costs: Any = None, bias: float = 0.0) -> None:
-        self.labels = labels
-        self.costs = costs
-        self.bias = bias
+    labels: Sequence[Hashable] | None = None
+    costs: Any = None
+    bias: float = 0.0
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
