@@ -13,7 +13,7 @@ from latentstruct_papers.modlat_detection import (
 )
 from latentstruct_papers.trials import Setup
 
-DATA = ("voc mammals", "caltech animals", "mammals", "msrc animals")
+DATA = ("caltech animals", "mammals", "msrc animals", "voc mammals")
 FULL = Setting(ONE_SIZE, None, 5, STRENGTHS, MOST_BOXES)
 QUICK_DATA = ("caltech animals",)
 QUICK = Setting(ONE_SIZE, 20, 2, (1.0, 1e2), 60)

@@ -114,7 +114,7 @@ def run(setup: Setup) -> Findings:
     """Repeat table 3: accuracy against the spread of the hidden nodes' weights."""
     spreads = QUICK_SPREADS if setup.quick else SPREADS
     n_trials = QUICK_TRIALS if setup.quick else TRIALS
-    arguments: list[tuple[Any, ...]] = [(spread, trial, {}) for spread in spreads for trial in range(n_trials)]
+    arguments: list[tuple[Any, ...]] = [(spread, trial, {}) for trial in range(n_trials) for spread in spreads]
     scores = Scores()
     measured = setup.trials.run(measure, arguments, setup.say, "trials", _show)
     for (spread, *_), found in zip(arguments, measured, strict=True):
