@@ -1,10 +1,12 @@
-"""Logo and pictures of the home page, drawn by the library at build time."""
+"""Logo, pictures of the home page and figures of the papers, drawn at build time."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from latentstruct_papers import figures, results
 
 INKS = {"light": "#22303c", "dark": "#d7dee4"}
 ACCENTS = {"light": "#1b6b72", "dark": "#6cc3c5"}
@@ -134,7 +136,8 @@ def _generated(app: Any) -> Path:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Draw the logo now, as the theme needs it first, and the pictures at the start of the build."""
+    """Draw the logo now, as the theme needs it first, and pictures and figures at the start of the build."""
     (_generated(app) / "logo.svg").write_text(logo(), encoding="utf-8")
     app.connect("builder-inited", lambda app: draw_all(_generated(app)))
+    app.connect("builder-inited", lambda app: figures.draw_all(results.FOLDER, _generated(app) / "papers"))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

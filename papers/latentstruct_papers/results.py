@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from latentstruct.exceptions import Description, FormatError
 from latentstruct_papers import EXPERIMENTS
+from latentstruct_papers.figures import FIGURES
 from latentstruct_papers.findings import Claim, Verdict
 
 __all__ = ["Saved", "insert", "load", "page", "read"]
@@ -94,7 +95,7 @@ def load(folder: Path = FOLDER) -> dict[str, Saved]:
 
 
 def page(saved: Sequence[Saved]) -> str:
-    """Return the results as reStructuredText: counts of verdicts, then a heading and a table for each experiment."""
+    """Return the results as reStructuredText: counts of verdicts, then heading, table and figure of each experiment."""
     counts = Counter(claim.verdict for one in saved for claim in one.claims)
     shown = ", ".join(f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
     lines = [f"{counts.total()} statements: {shown}.", ""]
@@ -105,6 +106,9 @@ def page(saved: Sequence[Saved]) -> str:
         for claim in one.claims:
             lines += _row(claim.what, claim.paper or "–", claim.found, claim.status)
         lines.append("")
+        if one.name in FIGURES and not one.earlier:
+            caption = _escape(FIGURES[one.name].caption)
+            lines += [f".. figure:: generated/papers/{one.name}.svg", f"   :alt: {caption}", "", f"   {caption}", ""]
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from latentstruct.exceptions import FormatError
 from latentstruct_papers import EXPERIMENTS, Claim
+from latentstruct_papers.figures import FIGURES, Bars, draw_all, read_cell
 from latentstruct_papers.findings import above
 from latentstruct_papers.results import FOLDER, PAGE, REPOSITORY, Saved, insert, load, page, read
 
@@ -62,6 +63,39 @@ def test_figures_beside_a_command_are_those_of_its_results():
             assert figure in SAVED[name].numbers, (path.name, name, figure)
             checked += 1
     assert checked, "the sentences were not found"
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name in SAVED and not SAVED[name].earlier])
+def test_figures_show_the_saved_tables(name, tmp_path):
+    from matplotlib.figure import Figure
+
+    tables = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["tables"]
+    drawing, figure = FIGURES[name], Figure()
+    drawing.draw(figure, tables)
+    if isinstance(drawing, Bars):
+        shown = [bar.get_width() for bar in figure.axes[0].patches]
+        expected = [row for column in drawing.names for row in column_of(tables[drawing.table], column)]
+    else:
+        lines = [container.lines[0] for axes in figure.axes for container in axes.containers]
+        shown = [value for line in lines for value in line.get_ydata()]
+        panels = drawing.panels(tables).values()
+        expected = [read_cell(row[column])[0] for rows in panels for column in drawing.names for row in rows]
+    assert shown
+    assert shown == pytest.approx(expected)
+    assert f"generated/papers/{name}.svg" in PAGE.read_text(encoding="utf-8")
+    assert tmp_path / "drawn" / f"{name}.svg" in draw_all(FOLDER, tmp_path / "drawn")
+
+
+def column_of(table, name):
+    return [read_cell(row[table["columns"].index(name)])[0] for row in table["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [("69.9 ± 0.3", (69.9, 0.3)), ("88.06 ± 1.49 (C 0.01)", (88.06, 1.49)), ("30%", (30, None)), (4, (4, None))],
+)
+def test_cells_are_read_as_value_and_spread(cell, expected):
+    assert read_cell(cell) == expected
 
 
 def saved(claims, name="snakes", **changes):
