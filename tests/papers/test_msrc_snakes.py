@@ -1,13 +1,17 @@
 import io
 import os
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from latentstruct.exceptions import FormatError, InputError
+from latentstruct.features.images import single_patch_weights
+from latentstruct.tasks import Graph, grid_graph
 from latentstruct_papers import Setup, mssvm_msrc, snakes
 from latentstruct_papers.datasets import load_msrc, load_snakes
 from latentstruct_papers.ratios import difference, pooled_share
@@ -357,3 +361,14 @@ def test_real_snakes():
             background = (x == snakes.COLORS[0]).all(axis=2)
             np.testing.assert_array_equal(background, y == 0)
             assert (snakes.cell_colors(x).sum(axis=2) == 1).all()
+
+
+def test_first_weights_of_dense_and_sparse_features_are_the_same():
+    rng = np.random.default_rng(0)
+    values = [np.stack([rng.normal(size=(3, 4)), np.ones((3, 4))], axis=-1) for _ in range(3)]
+    dense = [grid_graph(one, edge_types=None) for one in values]
+    compact = [replace(graph, features=sparse.csr_array(graph.features)) for graph in dense]
+    Y = [rng.integers(0, 3, 12) for _ in dense]
+    found = [single_patch_weights(Graph(), X, Y) for X in (dense, compact)]
+    assert np.abs(found[0]).max() > 0.01
+    np.testing.assert_allclose(*found, atol=1e-3)

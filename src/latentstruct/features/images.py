@@ -306,7 +306,8 @@ def single_patch_weights(task: Any, X: Sequence[Any], Y: Sequence[Any], C: float
     with warnings.catch_warnings():
         # Initial weights need not be precise.
         warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
-        model.fit(sparse.csr_array(sparse.vstack([sparse.csr_array(graph.features) for graph in X], format="csr"))[known], labels[known])
+        features = sparse.vstack([sparse.csr_array(graph.features) for graph in X], format="csr")
+        model.fit(features[known], labels[known])
     found = model.coef_ if len(model.classes_) > 2 else np.vstack([-0.5 * model.coef_, 0.5 * model.coef_])
     weights = np.zeros(task.n_features)
     task.node_weights(weights)[:, task.layout_.vocabulary.encode(model.classes_.tolist())] = found.T
