@@ -27,12 +27,12 @@ def grid() -> FactorGraphs:
 def seconds_a_message(structure: FactorGraphs, unary: Any, tables: Any, linear: bool, repeats: int) -> float:
     """CPU time of one undamped message of sum-product, sweeps alone."""
     propagation = Propagation(structure, np.zeros(len(structure.cards), dtype=bool))
-    task = propagation._begin(unary, tables, np.arange(1), None)
+    task = propagation.begin(unary, tables, np.arange(1), None)
     every, never = np.ones(1, dtype=bool), np.zeros(1, dtype=bool)
 
     def sweep(n_sweeps: int) -> None:
         run_pairwise(
-            propagation._wiring,
+            propagation.wiring,
             task.selected,
             every,
             task.folded,
