@@ -161,9 +161,10 @@ def time_table(budgets: Sequence[Budget]) -> Table:
     whole = sums[-1]
     for budget, found in zip(BUDGETS, sums, strict=True):
         angles, states, rotating, folded, predicting = found
-        share = angles / whole[0]
         rows.append([budget, int(angles), int(states), 1e3 * rotating, 1e3 * folded, 1e3 * predicting])
-        rows[-1] += [f"{100 * share:.0f} %", f"{100 * rotating / whole[2]:.0f} %", f"{100 * folded / whole[3]:.0f} %"]
+        # Clocks may be too coarse for few images.
+        shares = (angles, whole[0]), (rotating, whole[2]), (folded, whole[3])
+        rows[-1] += [f"{100 * part / total:.0f} %" if total else "–" for part, total in shares]
     columns = ["angles a digit", "angles in all", "states", "rotating ms", "folded ms", "predicting ms"]
     columns += ["angles", "rotating", "folded"]
     return Table(

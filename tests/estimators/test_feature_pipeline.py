@@ -33,6 +33,10 @@ def as_dicts(sentences):
     return [[{"word": word, "title": word.istitle()} for word in words] for words in sentences]
 
 
+def word_lengths(sentences):
+    return [np.array([[float(len(word))] for word in words]) for words in sentences]
+
+
 @pytest.fixture(scope="module")
 def tagger():
     return FeaturePipeline(WindowFeatures(window=1), CRF(Chain())).fit(WORDS, TAGS)
@@ -132,8 +136,11 @@ def test_training_continues_with_further_words(tagger):
     with raises("init", expected="affixes=2"):
         FeaturePipeline(WindowFeatures(window=2, affixes=2), CRF(Chain())).fit(WORDS, TAGS, init=tagger)
     dicts = FeaturePipeline(DictFeatures(), CRF(Chain())).fit(as_dicts(WORDS), TAGS)
+    longer = clone(dicts).fit(as_dicts(further), [["B-LOC", "O", "O"]], init=dicts)
+    assert longer.features_.vocabulary_.items() > dicts.features_.vocabulary_.items()
+    lengths = FeaturePipeline(FunctionTransformer(word_lengths), CRF(Chain())).fit(WORDS, TAGS)
     with raises("init", expected="can be extended"):
-        clone(dicts).fit(as_dicts(WORDS), TAGS, init=dicts)
+        clone(lengths).fit(WORDS, TAGS, init=lengths)
 
 
 def test_mistaken_parts():
