@@ -34,21 +34,12 @@ NONNEGATIVE = real(0.0, closed="left")
 
 
 class BaseRegularizer(Parametrized):
-    """A convex Ω(w). Subclasses define `value`, `gradient` and `prox`.
+    """A convex Ω(w). Subclasses define `value`, `gradient` and `prox`."""
 
-    Attributes
-    ----------
-    constraints : dict of str to Constraint
-        Allowed values of parameters, in addition to those of base classes.
-    half_square : bool
-        Whether Ω is ½‖w‖².
-    smooth : bool
-        Whether Ω is differentiable.
-    """
-
+    # Allowed values of parameters, in addition to those of base classes.
     constraints: ClassVar[Mapping[str, Constraint]] = {}
-    half_square: bool = False
-    smooth: bool = False
+    half_square: bool = False  # whether Ω is ½‖w‖²
+    smooth: bool = False  # whether Ω is differentiable
 
     def value(self, w: Vector) -> float:
         """Return Ω(w)."""

@@ -28,17 +28,7 @@ __all__ = ["ShardedData"]
 
 
 class LazyBatches(Sequence[Any]):
-    """The prepared batches of a data set, opened on access; a few stay open.
-
-    Parameters
-    ----------
-    open_batch : function of int
-        Opens one batch.
-    n_bytes : list of int
-        Bytes of each batch.
-    most_bytes : float
-        Maximum bytes of batches that stay open when not in use.
-    """
+    """The prepared batches of a data set, opened on access; at most `most_bytes` of them stay open if not in use."""
 
     def __init__(self, open_batch: Callable[[int], Any], n_bytes: Sequence[int], most_bytes: float) -> None:
         self._open, self._n_bytes, self._most_bytes = open_batch, n_bytes, most_bytes

@@ -95,17 +95,7 @@ class _Evaluated:
 
 
 class Validation:
-    """The callback that evaluates weights during training, and calls that of the user.
-
-    Parameters
-    ----------
-    settings : EarlyStopping
-        When to evaluate and when to stop.
-    model_at : callable
-        Returns a fitted model with given weights.
-    callback : callable, optional
-        The user's own.
-    """
+    """The callback that evaluates weights during training by the models with them, and calls that of the user."""
 
     def __init__(
         self, settings: EarlyStopping, model_at: Callable[[Vector], Any], callback: Callback | None = None

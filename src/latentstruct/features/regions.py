@@ -63,15 +63,7 @@ def segment_boxes(image: Any, limit: int = LIMIT) -> Boxes:
 
 
 class _Groups:
-    """Segments that are joined in pairs.
-
-    Parameters
-    ----------
-    segments : int array of shape (height, width)
-        The number of the segment of each pixel, from 0.
-    colors : array of shape (height, width, 3)
-        The colors in the Lab space.
-    """
+    """Segments that are joined in pairs, given the segment of each pixel (h, w), from 0, and Lab colors (h, w, 3)."""
 
     def __init__(self, segments: NDArray[Any], colors: NDArray[Any]) -> None:
         flat = segments.ravel()

@@ -62,12 +62,7 @@ class Ascent:
     ) -> Propagated:
         """Return values, assignments, bounds and messages of the selected graphs (None: all).
 
-        Parameters
-        ----------
-        unary, tables, temperature, graphs
-            As for `Elimination.run`, at temperatures of 0.
-        messages : array-like
-            Messages of an earlier run over the same graphs to start from.
+        Arguments are those of `Propagation.run`, at temperatures of 0.
         """
         owner = self.propagation
         work = owner.begin(unary, tables, selected_graphs(owner.structure, graphs), messages)

@@ -19,21 +19,8 @@ class Conditioned:
     """The graphs that remain when the variables marked `fixed` are given states.
 
     A factor whose variables are all fixed becomes a constant, one with a single other variable joins the unary
-    potentials of that variable, any other keeps a table over the variables that are left, in their order.
-
-    Parameters
-    ----------
-    structure : FactorGraphs
-        The whole graphs.
-    fixed : array-like of bool, shape (V,)
-        Which variables are given states.
-
-    Attributes
-    ----------
-    rest : FactorGraphs
-        As many graphs as before, of the other variables only; one may be empty.
-    free : ndarray of int
-        The variables of `rest` by their numbers in the whole structure.
+    potentials of that variable, any other keeps a table over the variables that are left, in their order. `rest` are
+    as many graphs as before, of the other variables only, `free`; one may be empty.
     """
 
     def __init__(self, structure: FactorGraphs, fixed: ArrayLike) -> None:

@@ -69,24 +69,10 @@ class Cover:
 class Block:
     """Some variables of one graph, pooled while the others have distributions of their own.
 
-    Parameters
-    ----------
-    structure : FactorGraphs
-        One graph.
-    inside : ndarray of bool, shape (V,)
-        The variables of the block.
-    max_entries : int
-        Limit of the elimination.
-
-    Attributes
-    ----------
-    elimination : Elimination
-        Pools the block's graph: its variables, and the restriction of each factor to them if it has two or more.
-    states : ndarray of int
-        The entries of the whole unary potentials that belong to the block.
-    joint : ndarray of int
-        For each entry of the whole tables, the entry of the block's potentials (its unary ones, then its tables) that
-        it belongs to; −1 if its factor has no variable of the block.
+    `elimination` pools the variables `inside`, and the restriction of each factor to them if it has two or more.
+    `states` are the entries of the whole unary potentials that belong to the block. `joint` has for each entry of the
+    whole tables the entry of the block's potentials (its unary ones, then its tables) that it belongs to; −1 if its
+    factor has no variable of the block.
     """
 
     def __init__(self, structure: FactorGraphs, inside: Flags, max_entries: int) -> None:

@@ -123,16 +123,7 @@ class Elimination:
         G_α(y) is lse_h(s(y, h)) minus the Rényi entropy of order α of P(h | y), the score of max-margin min-entropy
         models; its limit for α → ∞ is max_h s(y, h). Derivatives by potentials of hidden variables,
         Σ_y b(y)·[α·p_α(h | y) − p_1(h | y)]/(α − 1), can be negative. Decoded hidden states are the most probable ones
-        given the decoded outputs.
-
-        Parameters
-        ----------
-        unary, tables, graphs : array-like
-            As for `run`.
-        alpha : float
-            Order of the entropy: above 0, not 1.
-        output_temperature : float
-            ε_y.
+        given the decoded outputs. Potentials and graphs are as for `run`; α is above 0 and not 1.
         """
         check_temperature(output_temperature)
         if not (0 < alpha < np.inf) or alpha == 1:

@@ -86,13 +86,9 @@ class Inference:
     ) -> Propagated:
         """Return values, derivatives and decoded states of the selected graphs (None: all), and messages.
 
-        Parameters
-        ----------
-        unary, tables, temperature, graphs
-            As for `Elimination.run`.
-        warm : array-like
-            `messages` of an earlier run over the same graphs, to start from. Messages of graph g lie at message_at[g] …
-            message_at[g + 1] if all graphs were selected. If those of a graph are all 0, it has none.
+        Arguments are those of `Elimination.run`; `warm` are `messages` of an earlier run over the same graphs to start
+        from. Those of graph g lie at message_at[g] … message_at[g + 1] if all graphs were selected; if all are 0, it
+        has none.
         """
         selected = selected_graphs(self.structure, graphs)
         method = self.ascent if self.ascends(temperature) else self.propagation

@@ -41,21 +41,11 @@ TREES = 64
 
 @dataclass
 class Propagated(Beliefs):
-    """Beliefs, and messages from which a later run can start.
+    """Beliefs, and messages from which a later run can start."""
 
-    Attributes
-    ----------
-    messages : ndarray
-        Last messages of the selected graphs, one graph after the other.
-    sweeps : ndarray of shape (k,)
-        Number of sweeps over each graph, including all annealing stages.
-    updates : ndarray of shape (k,)
-        Number of messages sent in each graph: sweeps times messages per sweep.
-    """
-
-    messages: Vector
-    sweeps: NDArray[np.int64]
-    updates: NDArray[np.int64]
+    messages: Vector  # the last ones of the selected graphs, one graph after the other
+    sweeps: NDArray[np.int64]  # (k,) number of sweeps over each graph, including all annealing stages
+    updates: NDArray[np.int64]  # (k,) number of messages sent in each graph: sweeps times messages per sweep
 
 
 class MessagePassing(Protocol):
@@ -183,12 +173,8 @@ class Propagation:
     ) -> Propagated:
         """Return values, derivatives, decoded states and messages of the selected graphs (None: all).
 
-        Parameters
-        ----------
-        unary, tables, temperature, graphs
-            As for `Elimination.run`.
-        messages : array-like
-            Messages of an earlier run over the same graphs to start from. If those of a graph are all 0, it has none.
+        Arguments are those of `Elimination.run`; `messages` are those of an earlier run over the same graphs to start
+        from. If those of a graph are all 0, it has none.
         """
         check_temperature(*temperature)
         task = self.begin(unary, tables, selected_graphs(self.structure, graphs), messages)

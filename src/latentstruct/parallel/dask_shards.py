@@ -35,17 +35,8 @@ class DaskShards:
     """Shards on the workers of a Dask cluster.
 
     The scheduler keeps the recipe of each shard, so that another worker rebuilds a shard whose worker died. Calls whose
-    results were lost are repeated.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The connection to the cluster; it is not closed.
-    task : Task
-        A task that has learned its data.
-    recipes : sequence of callable
-        Functions that make the batch of a shard, called with the task on a worker, or `StoredRecipe`; each has an
-        attribute ``n_examples``.
+    results were lost are repeated. Recipes are functions that make the batch of a shard, called with the task on a
+    worker, or `StoredRecipe`; each has an attribute ``n_examples``. The client is not closed.
     """
 
     labeled = True

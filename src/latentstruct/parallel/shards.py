@@ -38,23 +38,13 @@ class Shards(Protocol):
     Functions must be importable by name, because other processes may call them. They are called as
     ``function(task, batch, *shared, *own[k])`` for each shard k, or for the `chosen` shards only. Then `own` has
     one tuple per chosen shard.
-
-    Attributes
-    ----------
-    task : Task
-        The task that has learned its data.
-    sizes : list of int
-        Number of examples of each shard.
-    n_examples : int
-        Number of all examples.
-    divided : bool
-        Whether the examples of a shard are divided among threads, as for shards in large files. Otherwise a
-        shard is one chunk, and sums are those of one batch with the same chunk bounds, bit for bit.
     """
 
-    task: Task
-    sizes: list[int]
+    task: Task  # the task that has learned its data
+    sizes: list[int]  # numbers of examples
     n_examples: int
+    # Whether the examples of a shard are divided among threads, as for shards in large files. Otherwise a shard is one
+    # chunk, and sums are those of one batch with the same chunk bounds, bit for bit.
     divided: bool
 
     def map(self, function: Function, shared: Arguments = (), own: Own = None, chosen: Chosen = None) -> list[Any]:
@@ -65,21 +55,10 @@ class Shards(Protocol):
 
 
 class LocalShards:
-    """Shards whose batches are in this process, or are opened in it.
+    """Shards whose batches are in this process, or are opened in it by a lazy sequence when they are accessed.
 
-    Parameters
-    ----------
-    task : Task
-        A task that has learned its data.
-    batches : sequence of Batch
-        One per shard. A lazy sequence may open a batch when it is accessed.
-    sizes : sequence of int, optional
-        Number of examples of each, if known without opening the batches.
-    divided : bool
-        See `Shards`.
-    shared : bool
-        Whether threads share shards that are not divided, so that several are open at a time. The task must
-        be thread-safe; Python functions of users are not.
+    If `shared`, threads share shards that are not divided, so that several are open at a time. The task must be
+    thread-safe; Python functions of users are not.
     """
 
     labeled = True

@@ -20,14 +20,8 @@ def group_size(n_planes: int) -> int:
 class PlaneTree:
     """Sum of planes by a binary tree over groups that are added sequentially.
 
-    The sum below a node can be computed by any process that has its planes. Few planes are held at a time.
-
-    Parameters
-    ----------
-    size : int
-        Number of planes of a group, added sequentially.
-    ours : bool
-        Whether slopes of the planes may be overwritten.
+    The sum below a node can be computed by any process that has its planes. Few planes are held at a time. Groups have
+    `size` planes; slopes may be overwritten if they are `ours`.
     """
 
     def __init__(self, size: int = 1, ours: bool = True) -> None:

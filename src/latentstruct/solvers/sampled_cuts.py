@@ -53,14 +53,8 @@ class CutModel:
     """The cuts found so far, their inner products, and the minimum of the model near a center v.
 
     The model is ½‖w‖² + max_k (b_k + ⟨g_k, w⟩); see `latentstruct.solvers.bundle.PlaneBundle` for the same with dense
-    slopes. Products with v and with the minimizer follow from those of the cuts.
-
-    Parameters
-    ----------
-    proximity : float
-        ρ of the term ρ/2‖w − v‖².
-    most : int
-        Maximum number of cuts.
+    slopes, the term ρ/2‖w − v‖² and a maximum number of planes. Products with v and with the minimizer follow from
+    those of the cuts.
     """
 
     def __init__(self, proximity: float, most: int) -> None:

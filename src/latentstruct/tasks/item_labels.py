@@ -56,29 +56,19 @@ def known_accuracy(
 
 
 class ItemBatch(Batch, Protocol):
-    """Batches of examples with one label per item.
-
-    Attributes
-    ----------
-    truth : ndarray of int or None
-        The number of each item's state, −1 where unknown.
-    offsets : ndarray of int
-        Where the items of each example begin.
-    cards : ndarray of int, or int
-        Number of states of each item, or of all items alike.
-    """
+    """Batches of examples with one label per item."""
 
     @property
     def truth(self) -> Indices | None:
-        """See the attributes."""
+        """The number of each item's state, −1 where unknown."""
 
     @property
     def offsets(self) -> Indices:
-        """See the attributes."""
+        """Where the items of each example begin."""
 
     @property
     def cards(self) -> Indices | int:
-        """See the attributes."""
+        """Number of states of each item, or of all items alike."""
 
 
 I = TypeVar("I", bound=ItemBatch)

@@ -14,20 +14,10 @@ from latentstruct.torch.parts import PartSums
 
 
 class ForestStructure:
-    """Outputs as derivations, whose edges are sums of parts.
+    """Outputs as derivations of one forest per example, whose edges (E,) are sums of parts (P,).
 
-    Parameters
-    ----------
-    forests : Forests
-        One per example.
-    edges, parts : ndarray of int of shape (K,)
-        Edge edges[k] has the part parts[k].
-    owners : ndarray of int of shape (P,)
-        The example of each part.
-    losses : ndarray of shape (E,)
-        Losses of edges.
-    agreeing : ndarray of bool of shape (E,)
-        Edges that agree with what is known.
+    Edge edges[k] has the part parts[k], k from 0 to K − 1; `owners` (P,) are the examples of parts. Edges have `losses`,
+    and may agree with what is known.
     """
 
     def __init__(
