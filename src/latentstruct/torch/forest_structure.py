@@ -16,8 +16,8 @@ from latentstruct.torch.parts import PartSums
 class ForestStructure:
     """Outputs as derivations of one forest per example, whose edges (E,) are sums of parts (P,).
 
-    Edge edges[k] has the part parts[k], k from 0 to K − 1; `owners` (P,) are the examples of parts. Edges have `losses`,
-    and may agree with what is known.
+    Edge edges[k] has the part parts[k], k from 0 to K − 1, and `owners` (P,) are the examples of parts. Edges have
+    `losses`, and may agree with what is known.
     """
 
     def __init__(
