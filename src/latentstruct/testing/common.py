@@ -20,10 +20,9 @@ def fail(who: object, what: str, look: str) -> NoReturn:
     raise AssertionError(f"{type(who).__name__}: {what}. Look at: {look}")
 
 
-def first_beyond(difference: NDArray, allowed: NDArray | float) -> int | None:
-    """Return the index of the first entry that exceeds its limit (or is not a number)."""
-    beyond = np.flatnonzero(~(difference <= allowed))
-    return int(beyond[0]) if len(beyond) else None
+def first_beyond(difference: NDArray, allowed: NDArray | float) -> list[int]:
+    """Return the index of the first entry that exceeds its limit (or is not a number), if there is one."""
+    return np.flatnonzero(~(difference <= allowed))[:1].tolist()
 
 
 def rounding(*values: Any) -> Any:

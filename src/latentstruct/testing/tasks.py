@@ -202,8 +202,7 @@ class TaskCheck:
                 f"{shapes[1]}, values of shape {shapes[2]} and {shapes[3]} features ({answers.where})",
                 "planes() must return one plane per queried example",
             )
-        i = first_beyond(np.abs(planes.offsets) + np.abs(planes.values), np.finfo(float).max)
-        if i is not None:
+        for i in first_beyond(np.abs(planes.offsets) + np.abs(planes.values), np.finfo(float).max):
             self._fail(
                 f"example {i} has offset {planes.offsets[i]} and value {planes.values[i]} ({answers.where})",
                 "logarithms of zero, maxima over nothing, overflow of exp",
@@ -212,8 +211,7 @@ class TaskCheck:
     def _check_tight(self, answers: Answers) -> None:
         for k, (w, planes) in enumerate(zip(self.points, answers.planes, strict=True)):
             heights = planes.offsets + planes.dot(w)
-            i = first_beyond(np.abs(planes.values - heights), rounding(planes.values, planes.offsets))
-            if i is not None:
+            for i in first_beyond(np.abs(planes.values - heights), rounding(planes.values, planes.offsets)):
                 self._fail(
                     f"the plane of example {i} is not tight at the weights of the query (point {k}, "
                     f"{answers.where}): value {planes.values[i]:.10g}, but offset + slope·w = "
@@ -229,8 +227,7 @@ class TaskCheck:
             values = answers.planes[j].values
             for k, planes in enumerate(answers.planes):
                 heights = planes.offsets + planes.dot(v)
-                i = first_beyond(heights - values, rounding(heights, values, planes.offsets))
-                if i is not None:
+                for i in first_beyond(heights - values, rounding(heights, values, planes.offsets)):
                     # The free mode, which has no loss, was checked before.
                     look = "the loss in the search: is it output_loss(), with the same sign and normalization? Or "
                     self._fail(
@@ -260,8 +257,7 @@ class TaskCheck:
             if not (below.exact and above.exact):
                 continue
             for k, (lower, upper) in enumerate(zip(below.planes, above.planes, strict=True)):
-                i = first_beyond(lower.values - upper.values, rounding(lower.values, upper.values))
-                if i is not None:
+                for i in first_beyond(lower.values - upper.values, rounding(lower.values, upper.values)):
                     self._fail(
                         f"the {low} value {lower.values[i]:.10g} of example {i} is above its {high} value "
                         f"{upper.values[i]:.10g} (point {k}, temperature {tuple(above.temperature)})",
@@ -279,8 +275,7 @@ class TaskCheck:
             values = free.planes[j].values
             for k, planes in enumerate(answers.planes):
                 scores = planes.dot(v)
-                i = first_beyond(scores - values, rounding(scores, values))
-                if i is not None:
+                for i in first_beyond(scores - values, rounding(scores, values)):
                     self._fail(
                         f"what was chosen for example {i} at point {k} ({answers.where}) scores "
                         f"{scores[i]:.10g} at point {j}, above the hard free value {values[i]:.10g} there",
@@ -311,16 +306,14 @@ class TaskCheck:
         slopes, wanted = found.slopes().toarray(), expected.slopes().toarray()
         beyond = np.abs(slopes - wanted) - precision * (1.0 + np.abs(wanted))
         apart = np.abs(found.offsets - expected.offsets) - precision * (1.0 + np.abs(expected.offsets))
-        k = first_beyond(np.maximum(beyond.max(axis=1, initial=-np.inf), apart), 0.0)
-        if k is None:
-            return
-        f = int(np.argmax(beyond[k])) if beyond.size else 0
-        detail = f"slope[{f}] is {slopes[k, f]:.10g} and {wanted[k, f]:.10g}, " if beyond.size else ""
-        self._fail(
-            f"{what} ({answers.where}): for example {k if rows is None else rows[k]} {detail}the offset is "
-            f"{found.offsets[k]:.10g} and {expected.offsets[k]:.10g}",
-            look,
-        )
+        for k in first_beyond(np.maximum(beyond.max(axis=1, initial=-np.inf), apart), 0.0):
+            f = int(np.argmax(beyond[k])) if beyond.size else 0
+            detail = f"slope[{f}] is {slopes[k, f]:.10g} and {wanted[k, f]:.10g}, " if beyond.size else ""
+            self._fail(
+                f"{what} ({answers.where}): for example {k if rows is None else rows[k]} {detail}the offset is "
+                f"{found.offsets[k]:.10g} and {expected.offsets[k]:.10g}",
+                look,
+            )
 
     def _check_unlabeled(self, answers: Answers) -> None:
         batch = self.task.prepare(self.X)
@@ -342,8 +335,7 @@ class TaskCheck:
         for k, (w, planes) in enumerate(zip(self.points, answers.planes, strict=True)):
             found, expected = self._total(answers, w), planes.total(self.weights)
             sizes = Planes.from_matrix(abs(planes.slopes()), np.abs(planes.offsets), planes.values).total(self.weights)
-            f = first_beyond(np.abs(found.slope - expected.slope), rounding(sizes.slope))
-            if f is not None:
+            for f in first_beyond(np.abs(found.slope - expected.slope), rounding(sizes.slope)):
                 self._fail(
                     f"slope[{f}] of total() is {found.slope[f]:.10g}, but the weighted sum of the planes "
                     f"has {expected.slope[f]:.10g} (point {k}, {answers.where})",
@@ -410,8 +402,7 @@ class TaskCheck:
         temperature = Temperature(*(value / scale for value in answers.temperature))
         for k, (w, planes) in enumerate(zip(self.points, answers.planes, strict=True)):
             expected = scale * self.task.planes(self.batch, w / scale, "free", temperature).values
-            i = first_beyond(np.abs(planes.values - expected), rounding(planes.values))
-            if i is not None:
+            for i in first_beyond(np.abs(planes.values - expected), rounding(planes.values)):
                 self._fail(
                     f"the value of example {i} is {planes.values[i]:.10g}, but {scale:g} times the value for "
                     f"scores and temperatures divided by {scale:g} is {expected[i]:.10g} (point {k}, {answers.where})",
@@ -424,8 +415,7 @@ class TaskCheck:
             if len(decoded) != len(planes):
                 self._fail(f"decode() returned {len(decoded)} predictions for {len(planes)} examples", "decode()")
             scores = np.array([prediction.score for prediction in decoded], dtype=float)
-            i = first_beyond(np.abs(scores - planes.values), rounding(planes.values))
-            if i is not None and free.exact:
+            for i in first_beyond(np.abs(scores - planes.values), rounding(planes.values)) if free.exact else ():
                 self._fail(
                     f"decode() scores example {i} with {scores[i]:.10g}, but its free value is "
                     f"{planes.values[i]:.10g} (point {k}, {free.where})",
@@ -438,16 +428,14 @@ class TaskCheck:
             outputs = [prediction.y for prediction in decoded]
             self._check_no_loss(outputs, f"what decode() found at point {k}")
             losses = self._losses(self.Y, outputs)
-            i = first_beyond(-losses, 0.0)
-            if i is not None:
+            for i in first_beyond(-losses, 0.0):
                 self._fail(f"loss() of example {i} is {losses[i]:.10g}, expected ≥ 0", "loss()")
             augmented = self.hard["augmented"]
             if self.task.latent or not augmented.exact:
                 continue
             reached = np.array([prediction.score for prediction in decoded]) + losses
             values = augmented.planes[k].values
-            i = first_beyond(reached - values, rounding(reached, values))
-            if i is not None:
+            for i in first_beyond(reached - values, rounding(reached, values)):
                 self._fail(
                     f"the decoded output of example {i} has score {decoded[i].score:.10g} and loss "
                     f"{losses[i]:.10g}, together above the augmented value {values[i]:.10g} (point {k})",
@@ -466,8 +454,7 @@ class TaskCheck:
                     f"decode_augmented() returned {len(scores)} predictions for {len(planes)} examples",
                     "decode_augmented()",
                 )
-            i = first_beyond(np.abs(scores - planes.values), rounding(planes.values))
-            if i is not None:
+            for i in first_beyond(np.abs(scores - planes.values), rounding(planes.values)):
                 self._fail(
                     f"decode_augmented() scores example {i} with {scores[i]:.10g}, but its augmented value is "
                     f"{planes.values[i]:.10g} (point {k})",
@@ -475,8 +462,7 @@ class TaskCheck:
                 )
             latents = ([prediction.h for prediction in decoded],) if self.task.latent else ()
             losses = self._losses(self.Y, [prediction.y for prediction in decoded], *latents)
-            i = first_beyond(np.abs(losses - planes.offsets), rounding(losses, planes.offsets))
-            if i is not None:
+            for i in first_beyond(np.abs(losses - planes.offsets), rounding(losses, planes.offsets)):
                 self._fail(
                     f"the augmented mode uses the loss {planes.offsets[i]:.10g} for the output "
                     f"{repr_short(decoded[i].y)} of example {i}, but loss() is {losses[i]:.10g} (point {k})",
@@ -512,8 +498,7 @@ class TaskCheck:
         for w, planes in zip(points, found, strict=True):
             for rival, losses in rivals:
                 scores = rival.dot(w)
-                i = first_beyond(scores + losses - planes.values, rounding(scores, losses, planes.values))
-                if i is not None:
+                for i in first_beyond(scores + losses - planes.values, rounding(scores, losses, planes.values)):
                     self._fail(
                         f"an output of example {i} with score {scores[i]:.10g} and loss {losses[i]:.10g} is above the "
                         f"augmented value {planes.values[i]:.10g}",
@@ -537,8 +522,7 @@ class TaskCheck:
 
     def _check_no_loss(self, outputs: Any, name: str) -> None:
         losses = self._losses(outputs, outputs)
-        i = first_beyond(np.abs(losses), 0.0)
-        if i is not None:
+        for i in first_beyond(np.abs(losses), 0.0):
             self._fail(f"the loss between equal outputs ({name}) is {losses[i]:.10g} for example {i}", "loss()")
 
     def _check_slack(self) -> None:
@@ -553,8 +537,7 @@ class TaskCheck:
             found = as_planes(self.task, self.batch, query, Pooled(*levels.best(true_scores)), "loss_levels")
             rival = self.hard["augmented"].planes[k]
             reached, expected = (p.offsets * (1.0 + p.dot(w) - true_scores) for p in (found, rival))
-            i = first_beyond(np.maximum(expected, 0.0) - reached, rounding(reached, expected))
-            if i is not None:
+            for i in first_beyond(np.maximum(expected, 0.0) - reached, rounding(reached, expected)):
                 self._fail(
                     f"loss_levels() reaches Δ·(1 + s − s_i) = {reached[i]:.10g} for example {i}, but the "
                     f"augmented mode finds {expected[i]:.10g} and the true output gives 0 (point {k})",
@@ -566,8 +549,7 @@ class TaskCheck:
         for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
             planes = self.task.completion_planes(self.batch, self.task.complete(self.batch, w))
             best = planes.dot(w) + planes.offsets
-            i = first_beyond(np.abs(best - clamped.values), rounding(clamped.values))
-            if i is not None and clamped.all_exact:
+            for i in first_beyond(np.abs(best - clamped.values), rounding(clamped.values)) if clamped.all_exact else ():
                 self._fail(
                     f"the completion of example {i} scores {best[i]:.10g}, the clamped side {clamped.values[i]:.10g}",
                     "complete() and completion_planes()",
@@ -579,8 +561,11 @@ class TaskCheck:
         for name, rule in rules.items():
             planes = self.task.completion_planes(self.batch, rule())
             for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
-                i = first_beyond(planes.dot(w) + planes.offsets - clamped.values, rounding(clamped.values))
-                if i is not None and clamped.all_exact:
+                for i in (
+                    first_beyond(planes.dot(w) + planes.offsets - clamped.values, rounding(clamped.values))
+                    if clamped.all_exact
+                    else ()
+                ):
                     self._fail(
                         f"a completion of example {i} scores above the clamped side, {clamped.values[i]:.10g}",
                         f"{name}(): latents must be compatible with the known output",
