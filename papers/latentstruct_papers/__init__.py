@@ -142,6 +142,7 @@ EXPERIMENTS = {
         "latentstruct_papers.groupnorm_digits",
         "Group norm, figures 1 and 2: which rotations of digits matter",
         ("mnist",),
+        in_trials=True,
     ),
     "groupnorm-mnist": Experiment(
         "latentstruct_papers.groupnorm_mnist",

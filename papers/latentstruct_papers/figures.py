@@ -185,7 +185,7 @@ FIGURES: dict[str, Lines | Bars] = {
         "test accuracy in %",
         ("by norm", "random, shared", "random, separate"),
         at="angles",
-        tables=(2,),
+        tables=(5,),
         by=("pair",),
     ),
     "ssvm-structure": Bars(

@@ -1,6 +1,6 @@
 """Chen, Batra, Freeman & Johnson (2012): which rotations of digits a latent SSVM needs, by a group norm."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from latentstruct.core.regularizers import GroupNorm
 from latentstruct.estimators import LatentSSVM
 from latentstruct.features.rotated_views import ANGLES
-from latentstruct.progress.eta import Steps
 from latentstruct.solvers.stochastic import AlternatingSubgradient
 from latentstruct.tasks import LatentMulticlass
 from latentstruct_papers import groupnorm_tables as tables
@@ -19,12 +18,13 @@ from latentstruct_papers.digit_pairs import (
     DigitPair,
     Hits,
     cpu_seconds,
-    describe_pairs,
     fit_quietly,
     hits,
     load_pairs,
     random_selection,
     scores_of_states,
+    show_difference,
+    show_share,
     strongest_selection,
 )
 from latentstruct_papers.findings import Findings
@@ -37,10 +37,12 @@ from latentstruct_papers.groupnorm_tables import (
     SHARED,
     UPRIGHT,
     Budget,
+    Compared,
     Descended,
     Selection,
     Sparse,
 )
+from latentstruct_papers.ratios import difference
 from latentstruct_papers.trials import Setup
 
 C = 1.0
@@ -77,7 +79,21 @@ def random_weights(pair: DigitPair, scale: float, start: int) -> NDArray[np.floa
     return np.random.default_rng(start).normal(size=n_weights) / scale
 
 
-def fit_sparse(pair: DigitPair, scale: float, start: int, seconds: float) -> Sparse:
+class Fitted(NamedTuple):
+    """A model trained with the group norm, its scores on the test images, and which of them are right."""
+
+    model: Any
+    scores: NDArray[np.float64]
+    right: Hits
+    found: Sparse
+
+    @property
+    def norms(self) -> NDArray[np.float64]:
+        """Norms of the weights of each digit and angle."""
+        return np.array(self.found.norms)
+
+
+def fit_sparse(pair: DigitPair, scale: float, start: int, seconds: float) -> Fitted:
     """Train with the group norm from random weights."""
     scaled = pair.scaled(scale)
     model = LatentSSVM(state_task(), C=C / len(pair.y), max_seconds=seconds, regularizer=GroupNorm("states"))
@@ -86,36 +102,36 @@ def fit_sparse(pair: DigitPair, scale: float, start: int, seconds: float) -> Spa
     kept = norms > 0
     # A class without any state scores 0 as a whole.
     dropped = kept | ~kept.any(axis=1, keepdims=True)
-    return Sparse(
+    right = hits(model, scores, pair.y_test)
+    found = Sparse(
         pair.name,
         scale,
         start,
-        model,
-        norms,
-        scores,
-        hits(model, scores, pair.y_test),
-        hits(model, scores, pair.y_test, dropped),
+        norms.tolist(),
+        float(right.mean()),
+        show_difference(hits(model, scores, pair.y_test, dropped), right),
         float(model.objective_),
         model.n_oracle_calls_ / len(pair.y),
     )
+    return Fitted(model, scores, right, found)
 
 
-def descend(pair: DigitPair, sparse: Sparse, iterations: int) -> Descended:
+def descend(pair: DigitPair, fitted: Fitted, iterations: int) -> Descended:
     """Train by the algorithm of the paper on the same problem from the same start.
 
     Its steps do not follow the scale of the features: on large ones they lead far above the start. So it is given
     features of scale 1 and C times the scale, which is the same objective times the scale.
     """
-    n, scale = len(pair.y), sparse.scale
+    n, scale = len(pair.y), fitted.found.scale
     solver = AlternatingSubgradient(max_iter=iterations)
     model = LatentSSVM(state_task(), C=C * scale / n, regularizer=GroupNorm("states"), solver=solver)
-    fit_quietly(model, pair.X, pair.y, coef_init=random_weights(pair, 1.0, sparse.start))
+    fit_quietly(model, pair.X, pair.y, coef_init=random_weights(pair, 1.0, fitted.found.start))
     return Descended(
         pair.name,
         scale,
-        model.states_,
-        hits(model, scores_of_states(model, pair.X_test), pair.y_test),
-        {passes: (reached(sparse.model, passes * n), reached(model, passes * n) / scale) for passes in PASSES},
+        model.states_.tolist(),
+        float(hits(model, scores_of_states(model, pair.X_test), pair.y_test).mean()),
+        [[reached(fitted.model, passes * n), reached(model, passes * n) / scale] for passes in PASSES],
     )
 
 
@@ -133,7 +149,7 @@ def fit_dense(pair: DigitPair, kind: str, seconds: float) -> tuple[Any, NDArray[
     return model, scores_of_states(model, pair.X_test[:, chosen])
 
 
-def measure_budget(pair: DigitPair, sparse: Sparse, budget: int) -> Budget:
+def measure_budget(pair: DigitPair, sparse: Fitted, budget: int) -> Budget:
     """Time the features that the angles of a budget need, and the prediction from them.
 
     Features are computed in the two steps of the paper, rotation and projection, and by the one matrix of each angle
@@ -141,7 +157,7 @@ def measure_budget(pair: DigitPair, sparse: Sparse, budget: int) -> Budget:
     """
     chosen = strongest_selection(sparse.norms, budget) & (sparse.norms > 0)
     states = np.flatnonzero(chosen.any(axis=0))
-    views = pair.scaled(sparse.scale).views
+    views = pair.scaled(sparse.found.scale).views
 
     def rotate_and_project() -> None:
         for state in states:
@@ -157,11 +173,12 @@ def measure_budget(pair: DigitPair, sparse: Sparse, budget: int) -> Budget:
         cpu_seconds(rotate_and_project),
         cpu_seconds(lambda: views.transform(pair.test_images, states)),
         cpu_seconds(lambda: pruned.predict(features)),
+        len(pair.y_test),
     )
 
 
 def select_angles(
-    pair: DigitPair, sparse: Sparse, dense: dict[str, tuple[Any, NDArray[np.float64]]], draws: int
+    pair: DigitPair, sparse: Fitted, dense: dict[str, tuple[Any, NDArray[np.float64]]], draws: int
 ) -> Selection:
     """Return accuracies at all budgets; random subsets are those of the models with ½‖w‖²."""
 
@@ -178,67 +195,79 @@ def select_angles(
     return Selection(pair.name, by_norm, random[SHARED], random[SEPARATE])
 
 
-class PairFindings(NamedTuple):
-    """All that was found about one pair."""
-
-    sparse: list[Sparse]
-    main: Sparse
-    descended: list[Descended]
-    rivals: dict[str, Hits]
-    selection: Selection
-    budgets: list[Budget]
-
-
-def examine(pair: DigitPair, sizes: Sizes, say: Callable[[str], None]) -> PairFindings:
-    """Run everything on one pair."""
-    sparse: list[Sparse] = []
+def examine(digits: Sequence[int], setting: Sequence[Any], data_home: str | None) -> dict[str, Any]:
+    """Run everything on one pair; return rows of all tables."""
+    sizes = Sizes(*setting)
+    (pair,) = load_pairs(data_home, [digits], sizes.train, sizes.test)
+    fitted: list[Fitted] = []
     descended = []
     for scale in sizes.scales:
         starts = [fit_sparse(pair, scale, start, sizes.seconds) for start in range(sizes.starts)]
-        sparse += starts
+        fitted += starts
         descended.append(descend(pair, starts[0], sizes.iterations))
-        kept = ", ".join(str(one.kept) for one in starts)
-        right = ", ".join(f"{100 * one.right.mean():.2f}" for one in starts)
-        say(f"{pair.name}, scale ×{scale:g}: {kept} states kept, accuracy {right} %")
     dense = {kind: fit_dense(pair, kind, sizes.seconds) for kind in (SEPARATE, SHARED, UPRIGHT)}
     rivals = {kind: hits(*found, pair.y_test) for kind, found in dense.items()}
-    say(f"{pair.name}: " + ", ".join(f"{kind} {100 * right.mean():.2f} %" for kind, right in rivals.items()))
-    main = min((one for one in sparse if one.scale == MAIN_SCALE), key=lambda one: one.objective)
-    budgets = [measure_budget(pair, main, budget) for budget in BUDGETS]
-    return PairFindings(sparse, main, descended, rivals, select_angles(pair, main, dense, sizes.draws), budgets)
+    main = min((one for one in fitted if one.found.scale == MAIN_SCALE), key=lambda one: one.found.objective)
+    apart = {kind: difference(main.right, right, np.ones(len(right))) for kind, right in rivals.items()}
+    compared = Compared(
+        pair.name,
+        main.found.kept,
+        show_share(main.right),
+        {kind: show_share(right) for kind, right in rivals.items()},
+        {kind: [found.value, found.error or 0.0] for kind, found in apart.items()},
+    )
+    return {
+        "sparse": [one.found._asdict() for one in fitted],
+        "main": main.found._asdict(),
+        "descended": [one._asdict() for one in descended],
+        "compared": compared._asdict(),
+        "selection": select_angles(pair, main, dense, sizes.draws)._asdict(),
+        "budgets": [measure_budget(pair, main, budget)._asdict() for budget in BUDGETS],
+        "images": [len(pair.y), len(pair.y_test)],
+    }
+
+
+def _show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
+    compared = Compared(**found["compared"])
+    others = ", ".join(f"{kind} {shown}" for kind, shown in compared.rivals.items())
+    return f"{compared.pair}: {compared.kept} states kept, accuracy {compared.own} %, {others} %"
 
 
 def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
     """Learn which of 11 rotations are needed to tell pairs of digits apart."""
     sizes = (QUICK if setup.quick else FULL) if sizes is None else sizes
-    pairs = load_pairs(setup.data_home, sizes.pairs, sizes.train, sizes.test)
-    steps = Steps(setup.say, len(pairs) * (len(sizes.scales) + 1), "parts")
-    found = [examine(pair, sizes, steps.done) for pair in pairs]
-    sparse = [one for part in found for one in part.sparse]
-    budgets = [one for part in found for one in part.budgets]
-    selections = [part.selection for part in found]
+    plan: list[tuple[Any, ...]] = [(digits, tuple(sizes), setup.data_home) for digits in sizes.pairs]
+    found = setup.trials.run(examine, plan, setup.say, "pairs", _show)
+    sparse = [Sparse(**one) for part in found for one in part["sparse"]]
+    budgets = [Budget(**one) for part in found for one in part["budgets"]]
+    selections = [Selection(**part["selection"]) for part in found]
+    compared = [Compared(**part["compared"]) for part in found]
     plots = {"kept": tables.path_plot(sparse), "time": tables.time_plot(budgets)}
-    for part in found:
-        plots[f"norms-{part.main.pair}"] = tables.norm_plot(part.main)
-        plots[f"accuracy-{part.main.pair}"] = tables.selection_plot(part.selection)
+    for part, one in zip(found, selections, strict=True):
+        plots[f"norms-{one.pair}"] = tables.norm_plot(Sparse(**part["main"]))
+        plots[f"accuracy-{one.pair}"] = tables.selection_plot(one)
+    shown = "; ".join(
+        f"{one.pair}: {part['images'][0]} training and {part['images'][1]} test images"
+        for part, one in zip(found, selections, strict=True)
+    )
     return Findings(
         name="groupnorm-digits",
         title="Chen, Batra, Freeman & Johnson (2012), figures 1 and 2: rotations chosen by a group norm",
-        data=describe_pairs(pairs),
+        data=f"MNIST, {shown}",
         differs=_differences(sizes),
         tables=[
             tables.path_table(sparse),
-            tables.accuracy_table([part.main for part in found], {part.main.pair: part.rivals for part in found}),
+            tables.accuracy_table(compared),
             tables.budget_table(selections),
             tables.time_table(budgets),
-            tables.descent_table([one for part in found for one in part.descended]),
+            tables.descent_table([Descended(**one) for part in found for one in part["descended"]]),
+            tables.curve_table(selections),
         ],
         plots=plots,
+        claims=tables.claims(sparse, compared, selections, budgets),
         settings={
             "sizes": sizes._asdict(),
-            "norms": {f"{one.pair}, ×{one.scale:g}, start {one.start}": one.norms.tolist() for one in sparse},
-            "objectives": {f"{one.pair}, ×{one.scale:g}, start {one.start}": one.objective for one in sparse},
-            "budgets": [one._asdict() for one in budgets],
+            "norms": {one["main"]["pair"]: np.round(one["main"]["norms"], 4).tolist() for one in found},
             "selections": [one._asdict() for one in selections],
         },
     )

@@ -399,14 +399,14 @@ def sparse_pair(small):
 
 def test_sparse_model_drops_states_exactly(sparse_pair):
     pair, sparse = sparse_pair
-    assert 2 <= sparse.kept < 22
+    assert 2 <= sparse.found.kept < 22
     assert sparse.norms.shape == (2, 11)
     model = sparse.model
-    assert sparse.objective == pytest.approx(model.objective_)
-    assert sparse.right.mean() == model.score(pair.scaled(100.0).X_test, pair.y_test)
-    for zeros, right in (("keep", sparse.right), ("drop", sparse.right_dropped)):
-        pruned = model.prune(zeros=zeros)
-        assert pruned.score(pair.scaled(100.0).X_test, pair.y_test) == right.mean()
+    assert sparse.found.objective == pytest.approx(model.objective_)
+    assert sparse.found.accuracy == sparse.right.mean() == model.score(pair.scaled(100.0).X_test, pair.y_test)
+    kept, dropped = (model.prune(zeros=z).score(pair.scaled(100.0).X_test, pair.y_test) for z in ("keep", "drop"))
+    assert kept == sparse.found.accuracy
+    assert sparse.found.dropped.startswith(f"{100 * (dropped - kept):+.2f} ± ")
 
 
 @given(st.floats(0.5, 300), st.floats(0.01, 10), st.integers(0, 2**32))
@@ -432,7 +432,7 @@ def test_paper_algorithm_has_no_zeros(sparse_pair):
     found = groupnorm_digits.descend(pair, sparse, 40)
     assert found.above(0.0) == 22
     assert found.above(0.0) >= found.above(1e-3) >= found.above(1e-1) >= 1
-    ours, theirs = found.objectives[max(groupnorm_digits.PASSES)]
+    ours, theirs = found.objectives[-1]
     assert 0 < ours < np.inf
     assert 0 < theirs < np.inf
 
@@ -442,7 +442,9 @@ def test_budgets_use_the_strongest_states(sparse_pair):
     one, five, all_of_them = (groupnorm_digits.measure_budget(pair, sparse, k) for k in (1, 5, 11))
     assert one.pairs == 2
     assert one.angles <= five.angles <= all_of_them.angles
-    assert all_of_them.pairs == sparse.kept
+    assert all_of_them.pairs == sparse.found.kept
+    assert all_of_them.images == 60
+    assert one.microseconds[0] >= 1e6 * one.predicting / 60
     assert all_of_them.angles == (sparse.norms > 0).any(axis=0).sum()
 
 
@@ -464,18 +466,27 @@ def test_groupnorm_experiment(in_place_of_mnist):
     sizes = groupnorm_digits.Sizes(((1, 7),), (100.0,), 2, 3, 20, 40, 40, 20.0)
     said = []
     found = groupnorm_digits.run(Setup(say=said.append), sizes)
-    assert len(said) == 2
-    path, accuracy, budgets, times, descent = found.tables
-    assert [row[:2] for row in path.rows] == [["1-7", "×100"]]
-    assert len(path.rows[0][2].split(", ")) == 2
-    assert path.rows[0][3] == 5
+    assert len(said) == 1
+    path, accuracy, budgets, times, descent, curve = found.tables
+    assert [row[:3] for row in path.rows] == [["1-7", "×100", "0.01"]]
+    assert len(path.rows[0][3].split(", ")) == 2
+    assert path.rows[0][4] == 5
     assert accuracy.rows[0][0] == "1-7"
     assert [row[1] for row in budgets.rows] == ["by norm", "random, shared", "random, separate"]
     assert budgets.rows[0][-1].endswith("(paper 3)")
     # With all angles nothing is left to chance.
     assert budgets.rows[1][-2].endswith("± 0.0")
     assert [row[0] for row in times.rows] == list(range(1, 12))
+    # Pixels of all angles cost more than those of one, and prediction comes on top.
+    assert all(row[6] >= 1e3 * row[5] / 40 for row in times.rows)
     assert [row[1] for row in descent.rows] == ["×100"]
+    assert [row[:2] for row in curve.rows] == [["1-7", budget] for budget in range(1, 12)]
+    assert curve.rows[0][2] == budgets.rows[0][2]
+    kept, equal, angles, seconds = found.claims
+    assert kept.found.startswith(f"{accuracy.rows[0][1]} by the lowest objective")
+    assert accuracy.rows[0][2] in equal.found
+    assert angles.paper == "3"
+    assert float(seconds.found.partition(" ")[0]) >= 0
     for plot in ("kept", "time", "norms-1-7", "accuracy-1-7"):
         assert draw(found.plots[plot]).get_ylabel()
     json.dumps(found.to_dict())
