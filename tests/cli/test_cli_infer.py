@@ -266,6 +266,14 @@ def test_maxima_of_wide_models_are_proved(solver, tmp_path):
     assert ("maximized by toulbar2" in found.stderr) == bool(solver)
 
 
+def test_maxima_have_their_value(tmp_path):
+    path = tmp_path / "pair.uai"
+    path.write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n 1 2 100 5\n")
+    found = run("infer", path, "--task", "MAP")
+    assert "2 1 0" in found.stdout
+    assert "log10 of the weight 2, proved to be the largest" in found.stderr
+
+
 def test_without_bounds_there_are_none(tmp_path):
     path = tmp_path / "grid.uai"
     write_grid(path, 4, strength=0.5)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.inference.test_bounds import exact_value, grid, random_graph, random_potentials, score
 
 from latentstruct._native.ascent import ascend
-from latentstruct.inference.ascent import Ascent
+from latentstruct.inference.ascent import Ascent, Rest, is_proved
 from latentstruct.inference.propagation import Propagation
 from latentstruct.inference.structure import FactorGraphs
 
@@ -21,7 +21,7 @@ def ascent_of(structure, **options):
 @settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    zeros=st.sampled_from([0.0, 0.0, 0.2]),
+    zeros=st.sampled_from([0.0, 0.2, 0.4]),
     max_entries=st.sampled_from([1, 2**16]),
     warm=st.booleans(),
 )
@@ -39,6 +39,7 @@ def test_bounds_enclose_the_maximum(seed, zeros, max_entries, warm):
         assert value == -np.inf
         return
     slack = 1e-8 * max(1.0, abs(exact))
+    assert not found.exact[0] or value == pytest.approx(exact, abs=slack)
     assert value <= exact + slack
     assert value + found.excess[0] >= exact - slack
     if value > -np.inf:
@@ -95,3 +96,29 @@ def test_several_graphs_are_searched_together_and_any_of_them_alone():
     assert alone.values[0] == pytest.approx(together.values[1])
     parts = [exact_value(one, unary[k * 3 * n :][: 3 * n], tables[k * 9 * m :][: 9 * m], 0.0) for k in range(2)]
     np.testing.assert_allclose(together.values, parts)
+
+
+def test_nothing_found_proves_nothing():
+    np.testing.assert_array_equal(is_proved([-np.inf, -np.inf, 0.0], [np.inf, 0.0, 1e-12]), [False, True, True])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), zeros=st.sampled_from([0.0, 0.3]), max_entries=st.sampled_from([4, 8, 2**16]))
+def test_searches_above_values_enclose_the_maximum(seed, zeros, max_entries):
+    rng = np.random.default_rng(seed)
+    structure = random_graph(rng, int(rng.integers(2, 8)), int(rng.integers(1, 12)))
+    unary, tables = random_potentials(rng, structure, zeros)
+    owner = np.repeat(np.arange(len(structure.cards)), structure.cards)
+    others = (owner[:, None] == owner) & ~np.eye(len(owner), dtype=bool)
+    with_state = np.array([exact_value(structure, np.where(hid, -np.inf, unary), tables, 0.0) for hid in others])
+    exact = with_state.max()
+    reach = np.where(np.isfinite(with_state), with_state, -50.0) + rng.exponential(0.5, len(unary))
+    upper = float(max(reach.max(), -40.0))
+    start = np.zeros(len(structure.cards), dtype=np.int64)
+    first = score(structure, unary, tables, start)
+    value, states, upper = Rest(structure, unary, tables, max_entries, 1e-9).search(reach, first, start, upper)
+    assert first <= value
+    assert value - 1e-9 <= exact <= upper + 1e-9
+    assert value == -np.inf or score(structure, unary, tables, states) == pytest.approx(value, abs=1e-9)
+    if max_entries > 8:
+        assert value == pytest.approx(exact, abs=1e-9)

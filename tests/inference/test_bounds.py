@@ -4,14 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from latentstruct.core.protocols import Temperature
 from latentstruct.exceptions import InputError
-from latentstruct.inference.bounds import BoundedInference
+from latentstruct.inference.bounds import BoundedInference, _Division, _Pieces
 from latentstruct.inference.covers import Cover, find_layers, partition
 from latentstruct.inference.elimination import Elimination
+from latentstruct.inference.pruning import Pruned
 from latentstruct.inference.structure import FactorGraphs, pairwise_graphs
 
 
@@ -171,3 +172,30 @@ def test_bad_parameters_are_named():
     with pytest.raises(InputError) as error:
         BoundedInference(pairwise_graphs([2], np.zeros((0, 2), dtype=int), [0, 1], [0, 0])).run([0.0, 1.0], [], -1.0)
     assert error.value.parameter == "temperature"
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), temperature=st.sampled_from([0.01, 0.3, 2.0]))
+def test_divisions_bound_all_assignments_with_a_state(seed, temperature):
+    rng = np.random.default_rng(seed)
+    structure = random_graph(rng, int(rng.integers(2, 7)), int(rng.integers(2, 10)))
+    unary, tables = random_potentials(rng, structure, 0.1)
+    largest = int(max(np.diff(structure.table_at).max(initial=1), structure.cards.max()))
+    division = _Division(_Pieces(structure, largest), unary, tables)
+    assume(division.upper(0.0) > -np.inf)
+    division.minimize(temperature, 5)
+    reach = division.reach(temperature)
+    for i, v in enumerate(np.repeat(np.arange(len(structure.cards)), structure.cards)):
+        others = np.arange(len(unary)) != i
+        others &= np.repeat(np.arange(len(structure.cards)), structure.cards) == v
+        best = exact_value(structure, np.where(others, -np.inf, unary), tables, 0.0)
+        assert best <= reach[i] + 1e-9
+
+
+def test_wide_pedigrees_have_possible_genotypes():
+    from benchmarks.wide_graphs import pedigree
+
+    graph = Pruned(*pedigree(1, 6, 12, 3, 0.3))
+    bounds = BoundedInference(graph.rest, 2**10, max_rest_entries=2**10).run(graph.unary, graph.tables)
+    exact = exact_value(graph.rest, graph.unary, graph.tables, 0.0)
+    assert -np.inf < bounds.lower <= exact + 1e-9 <= bounds.upper + 2e-9

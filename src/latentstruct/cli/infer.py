@@ -31,6 +31,8 @@ MOST_MEMORY = 8 * GIGABYTE
 """Most memory that exact inference uses by default: larger tables take minutes."""
 ENTRY = 16
 """Bytes per entry of a table, with its messages."""
+MOST_REST_ENTRIES = 2**24
+"""The largest table for the states that bounds of MAP leave."""
 MOST_ENTRIES = 2**26
 """The largest table that a limit of the width alone allows: half a gigabyte."""
 
@@ -187,7 +189,9 @@ def infer(options: InferOptions) -> None:
     answers = []
     for k, observed in enumerate(each(samples, len(samples), "samples solved"), 1):
         answers.append(solve(network, options, observed, query, limits))
-        say_remarks(answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed), options.wide)
+        say_remarks(
+            answers[-1], f"sample {k}: " if len(samples) > 1 else "", bool(observed), options.task, options.wide
+        )
     if not options.json or options.output != STANDARD_STREAM:
         io.write_uai_solutions(options.output, io.UaiSolutions(options.task, [answer.solution for answer in answers]))
         sys.stdout.flush()
@@ -256,7 +260,7 @@ def approximate(
     graph: "Pruned", plan: "Elimination", temperature: "Temperature", options: InferOptions
 ) -> tuple["Beliefs", float, float]:
     """Return the beliefs of a graph that is too wide for elimination, with a lower and an upper bound of the value."""
-    from latentstruct.inference.engine import PROVED
+    from latentstruct.inference.ascent import is_proved
     from latentstruct.inference.propagation import Propagation
 
     structure, unary, tables = graph.rest, graph.unary, graph.tables
@@ -270,12 +274,14 @@ def approximate(
     else:
         from latentstruct.inference.bounds import BoundedInference
 
-        engine = BoundedInference(structure, options.bound_entries)
+        engine = BoundedInference(
+            structure, options.bound_entries, max_rest_entries=min(plan.max_entries, MOST_REST_ENTRIES)
+        )
         bounds = engine.run(unary, tables, temperature.output, starts=[found.states])
     if options.task == "MAP":
         if bounds.lower > -math.inf:
             found.values[:], found.states[:] = bounds.lower, bounds.states
-        found.exact[:] = bounds.gap <= PROVED * max(1.0, abs(bounds.lower))
+        found.exact[:] = is_proved(bounds.lower, bounds.gap)
     else:
         found.values.clip(bounds.lower, bounds.upper, out=found.values)
     return found, bounds.lower, bounds.upper
@@ -292,13 +298,14 @@ def read_solution(beliefs: "Beliefs", task: UaiTask, model: "io.UaiModel", query
     return {variable: int(beliefs.states[variable]) for variable in query or []}
 
 
-def say_remarks(answer: Answer, where: str, with_evidence: bool, wide: Wide) -> None:
+def say_remarks(answer: Answer, where: str, with_evidence: bool, task: UaiTask, wide: Wide) -> None:
     """Print on standard error what the solution format cannot hold."""
     if answer.exceeded is not None:
         rest = "converged" if answer.converged else "did not converge"
         used = "maximized by toulbar2" if wide == "toulbar2" else f"belief propagation {rest}"
         say(f"{where}too wide for elimination: {answer.exceeded}; {used}")
-        say(f"{where}{describe_bounds(answer)}")
+    if answer.exceeded is not None or task == "MAP":
+        say(f"{where}{describe_bounds(answer, task)}")
     if answer.value == -math.inf and answer.exact:
         subject = "the evidence is impossible" if with_evidence else "the model allows nothing"
         say(f"{where}{subject}: every assignment has weight 0")
@@ -306,12 +313,14 @@ def say_remarks(answer: Answer, where: str, with_evidence: bool, wide: Wide) -> 
         say(f"{where}no assignment of positive weight was found; there may still be one")
 
 
-def describe_bounds(answer: Answer) -> str:
+def describe_bounds(answer: Answer, task: UaiTask) -> str:
     """Return a description of the bounds of an answer."""
     base = math.log(10.0)
     value, lower, upper = (number / base for number in (answer.value, answer.lower, answer.upper))
     if answer.exact:
         return f"log10 of the weight {value:.6g}, proved to be the largest"
+    if task == "MAP" and upper < math.inf:
+        return f"log10 of the weight {value:.6g}, at most {upper:.6g} is possible: gap {upper - value:.2g}"
     if upper == math.inf:
         return f"log10 {value:.6g}, without bounds"
     return f"log10 {value:.6g}, between {lower:.6g} and {upper:.6g}"

@@ -1,21 +1,29 @@
 """Maxima of wide factor graphs with upper bounds: reweighted messages, then elimination of the states that remain."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latentstruct._native.ascent import ascend
 from latentstruct.core.protocols import Temperature
-from latentstruct.core.types import Vector, members
+from latentstruct.core.types import Indices, Vector
 from latentstruct.inference.elimination import Elimination, selected_graphs
 from latentstruct.inference.propagation import Propagated, Propagation, Search, Work
 from latentstruct.inference.pruning import Pruned
-from latentstruct.inference.structure import FactorGraphs
+from latentstruct.inference.structure import Beliefs, FactorGraphs
 
 ROUNDS, MOST_LOOKS = 5, 40
 """Rounds of messages between two decoded assignments, and the largest number of these."""
 
 LEAST_GAIN = 0.05
 """Messages end when they reduce gaps by less than this fraction between two assignments."""
+
+FIRST_STEP = 1 / 16, 1e-3
+"""First distance from the upper bound of a value above which assignments are searched: of the gap, or of the bound."""
+
+NO_VALUE = 0.01
+"""Share of the bound that stands for the gap while no possible assignment is known."""
 
 ROUNDING = 1e-11
 """Relative rounding error that upper bounds allow for."""
@@ -24,6 +32,12 @@ PROVED = 1e-9
 """Relative gap at which an assignment counts as the best."""
 
 NOTHING = Temperature(0.0, 0.0)
+
+
+def is_proved(values: ArrayLike, excess: ArrayLike, tol: float = PROVED) -> NDArray[np.bool_]:
+    """Return whether values are maxima that are known to be exact; −inf is one only if nothing can be above it."""
+    size = np.abs(np.maximum(values, -np.finfo(float).max))
+    return np.asarray(np.where(np.isfinite(values), excess <= tol * np.maximum(1.0, size), np.equal(excess, 0.0)))
 
 
 class Ascent:
@@ -73,7 +87,7 @@ class Ascent:
         found = search.result()
         excess, below = np.zeros(len(uppers)), uppers > found.values
         excess[below] = uppers[below] - found.values[below]
-        exact = excess <= PROVED * np.maximum(1.0, np.abs(found.values))
+        exact = is_proved(found.values, excess)
         updates = work.sweeps * owner.n_messages[work.selected.graphs]
         return Propagated(
             found.values,
@@ -107,7 +121,8 @@ class Ascent:
                 # The best assignment of finite potentials uses what is impossible: all others are worse.
                 possible &= found >= -0.5 * penalty
             found += constants + ROUNDING * (np.abs(found) + penalty)
-            gap = found - np.maximum(search.values, -penalty - np.abs(found))
+            # Without any assignment, the size of the bound stands for the gap.
+            gap = np.where(np.isfinite(search.values), found - search.values, NO_VALUE * np.abs(found))
             gained, uppers[wanted] = uppers - found, np.minimum(uppers, found)[wanted]
             wanted = possible & wanted & self._is_open(search.values, found) & (gained > LEAST_GAIN * gap)
             wanted &= work.sweeps < 2 * ROUNDS * MOST_LOOKS
@@ -118,23 +133,84 @@ class Ascent:
     def _eliminate(
         self, structure: FactorGraphs, work: Work, search: Search, k: int, uppers: Vector, reach: Vector
     ) -> None:
-        """Find the best assignment among the states that one better than the best so far can have, if feasible."""
-        one, selected = structure.only(work.selected.graphs[k]), work.selected
+        """Search one graph by elimination."""
+        selected = work.selected
         in_unary, in_tables, in_states = (
             slice(*at[k : k + 2]) for at in (selected.unary_at, selected.tables_at, selected.variables_at)
         )
-        possible = reach[in_unary] > search.values[k]
-        if not np.bincount(members(one.state_at)[0][possible], minlength=len(one.cards)).all():
-            uppers[k] = search.values[k]
-            return
-        rest = Pruned(one, np.where(possible, work.unary[in_unary], -np.inf), work.tables[in_tables])
-        elimination = Elimination(rest.rest, np.zeros(len(one.cards), dtype=np.bool_), self.max_entries)
+        one, best = structure.only(selected.graphs[k]), (float(search.values[k]), search.states[in_states])
+        rest = Rest(one, work.unary[in_unary], work.tables[in_tables], self.max_entries, self.tol)
+        *best, uppers[k] = rest.search(reach[in_unary], *best, float(uppers[k]))
+        search.values[k], search.states[in_states] = best
+
+
+@dataclass(frozen=True)
+class Rest:
+    """One graph, of which elimination searches the states that bounds do not exclude.
+
+    Attributes
+    ----------
+    structure : FactorGraphs
+        The graph.
+    unary, tables : ndarray
+        Its potentials.
+    max_entries : int
+        Largest table.
+    tol : float
+        Relative gap at which the search ends.
+    """
+
+    structure: FactorGraphs
+    unary: Vector
+    tables: Vector
+    max_entries: int
+    tol: float
+
+    def search(self, reach: Vector, value: float, states: Indices, upper: float) -> tuple[float, Indices, float]:
+        """Return a better assignment than the given one, if one is found, and a lower upper bound of the value.
+
+        All assignments above some value are searched: above the one given if elimination is feasible, or else higher.
+        If there is none, the value is an upper bound, and a lower one is next.
+
+        Parameters
+        ----------
+        reach : ndarray
+            An upper bound of the values of all assignments with each state.
+        value, states : float and ndarray of int
+            The best assignment so far.
+        upper : float
+            An upper bound of all values.
+        """
+        gap = upper - value
+        step = FIRST_STEP[0] * gap if np.isfinite(gap) else FIRST_STEP[1] * max(1.0, abs(upper))
+        least, wide = value, False
+        while True:
+            found = self._best_above(reach, least)
+            if found is None and wide:
+                return value, states, upper
+            if found is None:
+                wide = True
+            else:
+                if found.values[0] > value:
+                    value, states = float(found.values[0]), found.states
+                upper = max(value, min(upper, least))
+                if upper == value or is_proved(value, upper - value, self.tol):
+                    return value, states, upper
+                step *= 2.0
+            least = max(upper - step, value)
+
+    def _best_above(self, reach: Vector, value: float) -> Beliefs | None:
+        """Return the best assignment among the states whose reach is above a value, None if elimination is too wide."""
+        structure, possible = self.structure, reach > value
+        if not np.logical_or.reduceat(possible, structure.state_at[:-1]).all():
+            nowhere = np.zeros(len(self.unary)), np.zeros(len(self.tables)), np.zeros(len(structure.cards), np.int64)
+            sure = np.ones(1, dtype=np.bool_)
+            return Beliefs(np.full(1, -np.inf), *nowhere, sure, sure)
+        rest = Pruned(structure, np.where(possible, self.unary, -np.inf), self.tables)
+        elimination = Elimination(rest.rest, np.zeros(len(structure.cards), dtype=np.bool_), self.max_entries)
         if not elimination.feasible[0]:
-            return
-        best = rest.spread(elimination.run(rest.unary, rest.tables, NOTHING))
-        if best.values[0] > search.values[k]:
-            search.values[k], search.states[in_states] = best.values[0], best.states
-        uppers[k] = search.values[k]
+            return None
+        return rest.spread(elimination.run(rest.unary, rest.tables, NOTHING))
 
 
 def _finite(unary: Vector, tables: Vector) -> tuple[Vector, Vector, float]:

@@ -11,14 +11,20 @@ from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import integer, real
 from latentstruct.exceptions import InputError
-from latentstruct.inference.ascent import Ascent
+from latentstruct.inference.ascent import Ascent, Rest, is_proved
 from latentstruct.inference.covers import Block, Cover, partition
 from latentstruct.inference.elimination import Layout
 from latentstruct.inference.propagation import Propagation
-from latentstruct.inference.structure import FactorGraphs, table_states
+from latentstruct.inference.structure import Beliefs, FactorGraphs, assignment_entries, table_states
 
 STAGES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
 """Temperatures by which a maximum is smoothed, as multiples of the mean range of the potentials of a variable."""
+
+LEAST_SHARE = 1e-250
+"""Probability below which rounding may be large."""
+
+ROUNDING = 1e-9
+"""Relative rounding error that bounds of single states allow for."""
 
 EVALUATIONS = 2
 """Evaluations per iteration at most."""
@@ -69,6 +75,8 @@ class BoundedInference:
         A maximum is accepted if its relative gap to the upper bound is at most this.
     n_partitions : int, default=4
         Number of divisions into blocks that local search uses.
+    max_rest_entries : int, default=2**20
+        Largest table for the elimination of the states that bounds of a maximum do not exclude.
 
     Examples
     --------
@@ -89,18 +97,20 @@ class BoundedInference:
         max_iter: int = 50,
         tol: float = 1e-6,
         n_partitions: int = 4,
+        max_rest_entries: int = 2**20,
     ) -> None:
         integer(1).check(max_entries, "max_entries")
         integer(1).check(max_iter, "max_iter")
         real(0.0).check(tol, "tol")
         integer(1).check(n_partitions, "n_partitions")
+        integer(1).check(max_rest_entries, "max_rest_entries")
         if structure.n_graphs != 1:
             raise InputError("structure", structure.n_graphs, "one graph")
         self.structure, self.max_entries, self.max_iter, self.tol = structure, max_entries, max_iter, tol
         self._layout = Layout.of(structure, np.zeros(1, dtype=np.int64))
         self._pieces = _Pieces(structure, max_entries)
         nothing = np.zeros(len(structure.cards), dtype=np.bool_)
-        self._ascent = Ascent(Propagation(structure, nothing), tol, max_entries)
+        self._ascent = Ascent(Propagation(structure, nothing), tol, max(max_entries, max_rest_entries))
         self._n_partitions = min(n_partitions, len(structure.cards))
         self._partitions: list[list[Block]] = []
 
@@ -143,15 +153,17 @@ class BoundedInference:
         assert ascent.excess is not None
         value = float(ascent.values[0])
         upper = min(division.upper(0.0), value + float(ascent.excess[0]))
-        if upper - value <= self.tol * max(1.0, abs(value)):
+        if upper == value or is_proved(value, upper - value, self.tol):
             return Bounds(value, max(upper, value), ascent.states)
         scale = division.scale
         best = self._best(unary, tables, 0.0, [ascent.states, *starts])
+        rest = Rest(self.structure, unary, tables, self._ascent.max_entries, self.tol)
         for stage in STAGES:
             division.minimize(stage * scale, self.max_iter)
             upper = min(upper, division.upper(0.0))
             best = max(best, self._best(unary, tables, 0.0, division.decode()), key=lambda found: found[0])
-            if upper - best[0] <= self.tol * max(1.0, abs(best[0])):
+            *best, upper = rest.search(division.reach(stage * scale), *best, upper)
+            if upper == best[0] or is_proved(best[0], upper - best[0], self.tol):
                 break
         return Bounds(best[0], max(upper, best[0]), best[1])
 
@@ -184,6 +196,14 @@ class BoundedInference:
         return best
 
     def _search(self, unary: Vector, tables: Vector, states: Indices) -> tuple[float, Indices]:
+        """Improve an assignment by blocks until none changes it; one that is impossible first as if it only cost."""
+        in_unary, in_tables = assignment_entries(self.structure, states)
+        if np.isinf(unary[in_unary]).any() or np.isinf(tables[in_tables]).any():
+            cost = 1.0 + _mean_range(self.structure, np.concatenate([unary, tables])) * len(self.structure.cards)
+            states = self._climb(np.maximum(unary, -cost), np.maximum(tables, -cost), states)[1]
+        return self._climb(unary, tables, states)
+
+    def _climb(self, unary: Vector, tables: Vector, states: Indices) -> tuple[float, Indices]:
         """Improve an assignment by blocks of all partitions until none changes it."""
         value, idle, number = -np.inf, 0, 0
         partitions = self._blocks()
@@ -233,14 +253,14 @@ class _Division:
         self.duals = np.zeros(len(pieces.copy_of))
         self.scale = _mean_range(pieces.structure, potentials)
 
-    def _pool(self, duals: Vector, temperature: float) -> tuple[float, Vector, Indices]:
-        """Return the bound for some duals, its gradient and the states of the pieces."""
+    def _pool(self, duals: Vector, temperature: float) -> tuple[float, Vector, Beliefs]:
+        """Return the bound for some duals, its gradient and the beliefs of the pieces."""
         cover = self.pieces.cover
         theta = np.where(self.possible, (self.shares + self.pieces.centered(duals)) * cover.n_pieces, -np.inf)
         n_unary = len(cover.unary)
         found = cover.elimination.run(theta[:n_unary], theta[n_unary:], Temperature(temperature, temperature))
         slope = np.concatenate([found.unary, found.tables])
-        return float(found.values.sum()) / cover.n_pieces, self.pieces.centered(slope), found.states
+        return float(found.values.sum()) / cover.n_pieces, self.pieces.centered(slope), found
 
     def minimize(self, temperature: float, max_iter: int) -> float:
         """Improve the division for a positive temperature, and return the bound."""
@@ -259,9 +279,16 @@ class _Division:
         """Return the bound of the present division."""
         return self._pool(self.duals, temperature)[0]
 
+    def reach(self, temperature: float) -> Vector:
+        """Return an upper bound of the scores of all assignments with each state."""
+        value, _, found = self._pool(self.duals, temperature)
+        # The pooled value of a piece with a state given is smax_ε + ε log p, and its maximum is not larger.
+        logs = np.log(np.maximum(found.unary, LEAST_SHARE)).reshape(self.pieces.cover.n_pieces, -1)
+        return np.asarray(value + ROUNDING * max(1.0, abs(value)) + temperature * logs.mean(axis=0))
+
     def decode(self) -> list[Indices]:
         """Return the best assignment of each piece."""
-        states = self._pool(self.duals, 0.0)[2]
+        states = self._pool(self.duals, 0.0)[2].states
         return list(states.reshape(self.pieces.cover.n_pieces, -1))
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.types import Indices, offsets_from_lengths
-from latentstruct.inference.ascent import PROVED, Ascent
+from latentstruct.inference.ascent import Ascent, is_proved
 from latentstruct.inference.elimination import Elimination, Layout, selected_graphs
 from latentstruct.inference.propagation import Counting, Propagated, Propagation, run_split
 from latentstruct.inference.structure import FactorGraphs, assignment_entries
@@ -126,7 +126,7 @@ class Inference:
             # Belief propagation may have found the better assignment.
             value = float(found.values[k])
             found.excess[k] = 0.0 if bounds.upper <= value else bounds.upper - value
-            found.exact[k] = found.excess[k] <= PROVED * max(1.0, abs(value))
+            found.exact[k] = is_proved(value, found.excess[k])
 
     def ascends(self, temperature: Temperature) -> bool:
         """Return whether messages are those of `Ascent`, for which those of any other potentials are a good start."""
