@@ -26,7 +26,7 @@ from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import ENDINGS
 from latentstruct.solvers.block_ascent import BlockAscent
 from latentstruct.solvers.hinge import HingeSolver
-from latentstruct.solvers.path import SOLVED, PathPoint, Segment, bounding_plane, follow, risk_of
+from latentstruct.solvers.path import PathPoint, Segment, bounding_plane, follow, risk_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -282,7 +282,7 @@ class _Walk:
         # Risks that are smooth bend between neighbors, so that few interpolated weights would meet the tolerance.
         if not chooses or "smooth" in self.objective.properties:
             return self.certified(self.at_each(Cs))
-        return self.certified(follow(partial(self.solve, precision=SOLVED * self.tol), low, high, self.tol))
+        return self.certified(follow(self.solve, low, high, self.tol))
 
     def is_late(self, line: Any = None) -> bool:
         """Return whether the time is up; also a callback of solvers."""
@@ -297,10 +297,10 @@ class _Walk:
         model._store_result(result)
         return model
 
-    def solve(self, C: float, w0: Vector | None, precision: float | None = None) -> PathPoint:
-        """Minimize at C from the planes found so far, by default to the tolerance."""
+    def solve(self, C: float, w0: Vector | None, precision: float) -> PathPoint:
+        """Minimize at C from the planes found so far."""
         objective = self.objective.reweighted(C * self.objective.weights)
-        solver = self.unit._solver(objective).set_params(tol=self.tol if precision is None else precision)
+        solver = self.unit._solver(objective).set_params(tol=precision)
         if isinstance(solver, BlockAscent | HingeSolver):
             # The dual variables of a near C are good ones.
             solver.set_params(settle=False)
@@ -323,7 +323,7 @@ class _Walk:
         """Yield minimizers at given values of C."""
         last: PathPoint | None = None
         for C in map(float, Cs):
-            last = self.solve(C, None if last is None else last.w)
+            last = self.solve(C, None if last is None else last.w, self.tol)
             yield last
 
     def from_one_start(self, Cs: Sequence[float]) -> Iterator[Result]:

@@ -244,7 +244,6 @@ class PlaneStore:
     def mix(self, parts: Sequence[tuple[Masses, float]], pinned: Sequence[Masses]) -> None:
         """Set the dual variables to a sum of earlier ones, times the second entries of `parts`, whose sum is 1.
 
-        With a negative factor, those that would be negative are 0, and the others are scaled.
         Mass of planes that were dropped since then goes to the others of their example. Planes with mass in `pinned`
         are not replaced until the next call; others that have not been used for long are dropped.
         """
@@ -254,7 +253,6 @@ class PlaneStore:
         for masses, share in parts:
             mean += share * self._aligned(masses)
         mean[~used] = 0.0
-        np.maximum(mean, 0.0, out=mean)
         lost = mean.sum(axis=1) <= 0.0
         mean[lost] = slots.alpha[lost]
         slots.alpha[used] = (mean / mean.sum(axis=1, keepdims=True))[used]

@@ -22,8 +22,9 @@ from latentstruct.solvers.bundle import PlaneBundle
 FIRST_RATIO, LARGEST_RATIO = 1.2, 10.0
 # Neighbors closer than this are not separated further: the solver did not reach its tolerance.
 SMALLEST_RATIO = 1.0 + 1e-4
-# Fractions of the tolerance for the solver, and for planning steps.
-SOLVED, PLANNED = 0.6, 0.8
+# Fractions of the tolerance for values of C beyond the last, for those between two, and for planning steps. Between two
+# the interpolated weights are good, and few iterations prove it; much better ones take as many as a value beyond.
+SOLVED, BETWEEN, PLANNED = 0.6, 0.92, 0.8
 
 
 @dataclass(frozen=True)
@@ -86,27 +87,25 @@ def bounding_plane(objective: Objective, result: Result) -> Plane:
     return Plane(plane.slope - linear.slope, plane.offset - linear.offset, below=plane.below)
 
 
-Solve = Callable[[float, Vector | None], PathPoint]
-"""Minimizes at a C, from initial weights and the dual variables found last."""
+Solve = Callable[[float, Vector | None, float], PathPoint]
+"""Minimizes at a C to a relative gap, from initial weights and the dual variables found last."""
 
 
 def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPoint]:
     """Yield minimizers from C = `low` to `high`, dense enough that interpolated weights have gaps of at most `tol`.
 
     Each step is so large that its segment has to be halved. Between two minimizers their means are good initial
-    weights and dual variables, better than what either of them gives beyond.
+    weights and dual variables; beyond, nothing is better than those of the last minimizer.
 
     If the solver does not reach the tolerance, gaps between neighbors may be larger.
     """
-    point = solve(low, None)
+    point = solve(low, None, SOLVED * tol)
     yield point
-    previous: PathPoint | None = None
     ratio, ahead = FIRST_RATIO, list[PathPoint]()
     while high > point.C:
         if not ahead:
-            C = min(high, point.C * ratio**2)
-            restore(_shares(previous, point, C), [point])
-            ahead.append(solve(C, _extrapolated(previous, point, C)))
+            restore([(point, 1.0)], [point])
+            ahead.append(solve(min(high, point.C * ratio**2), point.w, SOLVED * tol))
         following = ahead[-1]
         segment = Segment(point, following)
         excess, step = segment.excess(tol), following.C / point.C
@@ -115,21 +114,13 @@ def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPo
             C = math.sqrt(point.C * following.C)
             t = (C - point.C) / (following.C - point.C)
             restore([(point, (1.0 - t) * point.C / C), (following, t * following.C / C)], [point, *ahead])
-            ahead.append(solve(C, segment.at(C)[0]))
+            ahead.append(solve(C, segment.at(C)[0], BETWEEN * tol))
             continue
         # Between solved ends the gap grows with the square of the logarithm of the ratio.
         grown = max(excess + (1.0 - SOLVED) * tol, 1e-3 * tol) / ((1.0 - SOLVED) * tol)
         ratio = min(step ** min(1.5, math.sqrt(PLANNED / grown)), LARGEST_RATIO)
-        previous, point = point, ahead.pop()
+        point = ahead.pop()
         yield point
-
-
-def _shares(previous: PathPoint | None, point: PathPoint, C: float) -> list[tuple[PathPoint, float]]:
-    """Return factors of dual variables whose sum, times C, is on the line through those of the last two minimizers."""
-    if previous is None:
-        return [(point, 1.0)]
-    step = (C - point.C) / (point.C - previous.C)
-    return [(point, (1.0 + step) * point.C / C), (previous, -step * previous.C / C)]
 
 
 def restore(parts: Sequence[tuple[PathPoint, float]], kept: Sequence[PathPoint]) -> None:
@@ -141,13 +132,6 @@ def restore(parts: Sequence[tuple[PathPoint, float]], kept: Sequence[PathPoint])
         return
     found = [(point.masses, share) for point, share in parts if point.masses is not None]
     store.mix(found, [point.masses for point in kept if point.masses is not None])
-
-
-def _extrapolated(previous: PathPoint | None, point: PathPoint, C: float) -> Vector:
-    """Return weights on the line through the last two minimizers."""
-    if previous is None:
-        return point.w
-    return point.w + (C - point.C) / (point.C - previous.C) * (point.w - previous.w)
 
 
 def risk_of(result: Result, C: float) -> float:
