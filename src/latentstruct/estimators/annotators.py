@@ -325,6 +325,8 @@ class AnnotatorCRF(HiddenCRF):
     True
     """
 
+    online = False
+
     smoothing: float = 5.0
     em_iter: int = 10
     em_tol: float = 1e-3

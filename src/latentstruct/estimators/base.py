@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.objective import Objective, Rescaling, build_objective
-from latentstruct.core.parameters import clone
+from latentstruct.core.parameters import available_if, clone
 from latentstruct.core.protocols import (
     Batch,
     Callback,
@@ -188,6 +188,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         "cache_mb": real(0.0) | None,
     }
     """The values that parameters may have, in addition to those that base classes declare."""
+    online: ClassVar[bool] = True
+    """Whether `partial_fit` is available with solvers that take single steps."""
+    _online: tuple[Any, int] | None = None
+    """The state of `partial_fit`, and the number of its examples so far."""
     trains_in_shards: ClassVar[bool] = True
     """Whether examples may be in shards, which give sums of planes only."""
 
@@ -326,6 +330,40 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, early_stopping, groups=groups)
         given = given._replace(init=init)
         return self._fit(self._read(given))
+
+    @available_if(lambda estimator: estimator.online and estimator._online_solver() is not None)
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Make one pass over further examples, from what training has reached so far.
+
+        Available for `StructuredPerceptron`, and with ``solver="subgradient"`` or a `Subgradient`. Steps and averages
+        continue from call to call, and each example counts as a new one: C weighs the sum over the examples of all
+        calls. `objective_` is that of the examples of the last call. There are no warnings about convergence.
+
+        Parameters
+        ----------
+        X : collection of length n
+            The examples; see `fit`.
+        y : collection of length n
+            The outputs. Chains may have new labels and further columns of X, whose weights begin at zero.
+        classes : sequence, optional
+            In the first call, all labels, for tasks with the parameter `labels`.
+        sample_weight : array of shape (n,), optional
+            Factors of C for the examples.
+
+        Returns
+        -------
+        self
+        """
+        from latentstruct.estimators.online import train_further
+
+        train_further(self, FitInputs(X, y, sample_weight), classes)
+        return self
+
+    def _online_solver(self) -> Any:
+        """Return the solver if it takes single steps."""
+        from latentstruct.estimators.online import named_solver
+
+        return named_solver(self.solver)
 
     def _read(self, given: FitInputs) -> FitInputs:
         """Return what `fit` was given with X as an array or a sparse matrix, where examples are the rows of a matrix.
@@ -499,7 +537,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         self.n_iter_, self.n_oracle_calls_ = result.n_iter, result.oracle_calls
         self.stop_reason_, self.history_ = result.reason, result.history
         self.restart_objectives_ = result.start_objectives or [result.objective]
-        self.validation_scores_, self.calibrated_temperature_ = [], None
+        self.validation_scores_, self.calibrated_temperature_, self._online = [], None, None
 
     _warn = warn_about_training
 

@@ -181,7 +181,7 @@ class KernelStructuralSVM(BaseStructuredEstimator):
     True
     """
 
-    warm_start = False
+    warm_start = online = False
     task_: KernelTask = field(init=False)
     constraints: ClassVar = {
         "task": instance("a Multiclass, LatentMulticlass or Measure task", Multiclass, LatentMulticlass, Measure),

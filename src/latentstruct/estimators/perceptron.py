@@ -62,6 +62,9 @@ class StructuredPerceptron(BaseStructuredEstimator):
     verbose: bool = False
     n_jobs: int | None = None
 
+    def _online_solver(self) -> Perceptron:
+        return Perceptron(average=self.average, random_state=self.random_state)
+
     def _solver(self, objective: Objective) -> BaseSolver:
         seconds = math.inf if self.max_seconds is None else self.max_seconds
         iterations = 20 if self.max_iter is None else self.max_iter

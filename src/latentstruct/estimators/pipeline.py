@@ -19,6 +19,9 @@ Features = TypeVar("Features")
 class Extractor(Protocol):
     """Features that a pipeline computes."""
 
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn the features of X."""
+
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn the features of X, and return them."""
 
@@ -133,6 +136,28 @@ class FeaturePipeline(Parametrized):
             self.features_ = self._extended(init, X)
             inputs, fit_params = self.features_.transform(X), {**fit_params, "init": init.model_}
         self.model_ = clone(self.model).fit(inputs, y, **fit_params)
+        return self
+
+    @available_if(_has("partial_fit"))
+    def partial_fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Add features of X, and make one pass over the examples; see `StructuredPerceptron.partial_fit`.
+
+        Parameters
+        ----------
+        X, y
+            Further examples and their outputs.
+        **fit_params
+            Further arguments of the estimator's `partial_fit`.
+
+        Returns
+        -------
+        self
+        """
+        begun = "model_" in vars(self)
+        features = self._extended(self, X) if begun else clone(self.features).fit(X, y)
+        model = self.model_ if begun else clone(self.model)
+        model.partial_fit(features.transform(X), y, **fit_params)
+        self.features_, self.model_ = features, model
         return self
 
     def _extended(self, init: "FeaturePipeline", X: Any) -> Extractor:

@@ -45,7 +45,7 @@ class _Uncertain(LatentEstimator):
 
     solver: BaseSolver | None = None
     tol: float | None = 1e-3
-    trains_in_shards = False
+    trains_in_shards = online = False
 
     def _limits(self, solver: Alternation) -> BaseSolver:
         limits = {name: getattr(self, name) for name in ("tol", "max_iter", "max_seconds", "restarts", "cache_mb")}

@@ -1,8 +1,12 @@
-"""Subgradient descent, stochastic and alternating with completions of latents, and the averaged perceptron."""
+"""Subgradient descent, stochastic and alternating with completions of latents, and the averaged perceptron.
+
+`OnlineSolver` is the base of those that make single passes over examples that come in parts.
+"""
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -14,6 +18,34 @@ from latentstruct.core.validation import boolean, integer, options, real
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
+
+
+class OnlineSolver(BaseSolver):
+    """Base of solvers whose weights change step by step, so that training continues on further examples.
+
+    The state of a run is a dataclass with weights `w` and other vectors, which `vectors` names.
+    """
+
+    vectors: ClassVar[tuple[str, ...]]
+
+    def begin(self, w: Vector, continued: bool = False) -> Any:
+        """Return the state of a run from given weights, which `continued` says are those of another training."""
+        raise NotImplementedError
+
+    def one_pass(self, objective: Objective, run: Any, n_earlier: int = 0) -> None:
+        """Change the state by one pass over the examples of an objective.
+
+        `n_earlier` is the number of examples of earlier passes, which belong to the objective that is minimized.
+        """
+        raise NotImplementedError
+
+    def reached(self, run: Any) -> Vector:
+        """Return the weights that a run has reached."""
+        raise NotImplementedError
+
+    def moved(self, run: Any, convert: Callable[[Vector], Vector]) -> Any:
+        """Return the state with its vectors converted to those of other weights."""
+        return replace(run, **{name: convert(getattr(run, name)) for name in self.vectors})
 
 
 @dataclass
@@ -28,7 +60,7 @@ class Steps:
 
 
 @dataclass(eq=False, repr=False)
-class Subgradient(BaseSolver):
+class Subgradient(OnlineSolver):
     """Stochastic or full subgradient descent; without a bound, so it stops when the objective no longer decreases.
 
     Parameters
@@ -53,6 +85,7 @@ class Subgradient(BaseSolver):
     """
 
     bounds = False
+    vectors = ("w", "mean")
     constraints: ClassVar = {
         "step": options("pegasos", "plain", "fixed"),
         "learning_rate": real(0.0),
@@ -90,31 +123,15 @@ class Subgradient(BaseSolver):
         return 1.0 / t if self.step == "pegasos" else self.learning_rate / np.sqrt(t)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        n, weights, size = objective.n_examples, objective.plus.weights, self._size(objective)
         run = monitor.resumed_state(Steps)
         if run is None:
-            run = Steps(np.random.default_rng(self.random_state), w, w.copy())
+            run = self.begin(w)
             monitor.offer(w, *objective.evaluate(w))
         run.best_values = best_values = deque(run.best_values, maxlen=self.patience + 1)
         monitor.snapshot = partial(state_dict, run)
         while not monitor.reason:
-            w, mean = run.w, run.mean
-            for rows in np.array_split(run.rng.permutation(n), max(1, n // size)):
-                run.t += 1
-                rate = self._rate(run.t)
-                # The planes of the batch represent those of all examples.
-                scale = rate * n / len(rows)
-                gradient = objective.regularizer.gradient(w)
-                if "planes" in objective.properties:
-                    plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
-                    w = w - rate * gradient
-                    plus.add_to(w, -scale * weights[rows])
-                    minus.add_to(w, scale * weights[rows])
-                else:
-                    w = w - rate * gradient - scale * _slope_of_part(objective, w, rows)
-                mean += (2.0 / (run.t + 1)) * (w - mean)
-            run.w = monitor.current = w
-            reported = mean if self.average else w
+            self.one_pass(objective, run)
+            monitor.current, reported = run.w, self.reached(run)
             monitor.offer(reported, *objective.evaluate(reported))
             best_values.append(monitor.objective)
             if len(best_values) > self.patience:
@@ -122,6 +139,37 @@ class Subgradient(BaseSolver):
                 if before - monitor.objective <= self.tol * abs(before):
                     monitor.reason = "stalled"
             monitor.close_iteration()
+
+    def begin(self, w: Vector, continued: bool = False) -> Steps:
+        """Return the state of a run from given weights."""
+        if continued and self.step == "pegasos":
+            expected = "one with `step` 'plain' or 'fixed' for a model that `partial_fit` did not begin"
+            raise InputError("solver", self, expected, "The first step of 'pegasos' removes all earlier weights.")
+        return Steps(np.random.default_rng(self.random_state), w, w.copy())
+
+    def one_pass(self, objective: Objective, run: Steps, n_earlier: int = 0) -> None:
+        """Make steps for the examples of an objective in random order."""
+        n, weights = objective.n_examples, objective.plus.weights
+        w, mean, size = run.w, run.mean, self._size(objective)
+        for rows in np.array_split(run.rng.permutation(n), max(1, n // size)):
+            run.t += 1
+            rate = self._rate(run.t)
+            # The planes of the batch represent those of all examples.
+            scale = rate * (n_earlier + n) / len(rows)
+            gradient = objective.regularizer.gradient(w)
+            if "planes" in objective.properties:
+                plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
+                w = w - rate * gradient
+                plus.add_to(w, -scale * weights[rows])
+                minus.add_to(w, scale * weights[rows])
+            else:
+                w = w - rate * gradient - scale * _slope_of_part(objective, w, rows)
+            mean += (2.0 / (run.t + 1)) * (w - mean)
+        run.w = w
+
+    def reached(self, run: Steps) -> Vector:
+        """Return the mean of the iterates, or the last one."""
+        return run.mean if self.average else run.w
 
 
 def _slope_of_part(objective: Objective, w: Vector, rows: Indices) -> Vector:
@@ -136,7 +184,7 @@ def _slope_of_part(objective: Objective, w: Vector, rows: Indices) -> Vector:
 
 @dataclass
 class Passes:
-    """The state of `Perceptron`: random generator, w, and the updates times the steps before each."""
+    """The state of `Perceptron`: random generator, w, the updates times the steps before each, number of steps."""
 
     rng: np.random.Generator
     w: Weights
@@ -145,7 +193,7 @@ class Passes:
 
 
 @dataclass(eq=False, repr=False)
-class Perceptron(BaseSolver):
+class Perceptron(OnlineSolver):
     """Averaged structured perceptron (Collins 2002): online updates w += φ(x_i, y_i) − φ(x_i, ŷ).
 
     Its objective is Σ_i c_i [f⁺_i − f⁻_i] without a margin, which is 0 when all training
@@ -166,6 +214,7 @@ class Perceptron(BaseSolver):
     needs = frozenset({"planes"})
     constraints: ClassVar = {"average": boolean}
     bounds = False
+    vectors = ("w", "late")
 
     max_iter: int = 20
     max_seconds: float = float("inf")
@@ -177,29 +226,45 @@ class Perceptron(BaseSolver):
         return np.zeros(objective.n_features)
 
     def _run(self, objective: Objective, monitor: Monitor, w: Vector, state: Any) -> None:
-        weights = objective.plus.weights
-        # The mean of w over time is w − late/t, where late sums the updates times the steps before them.
-        new = Passes(np.random.default_rng(self.random_state), w, np.zeros_like(w))
         monitor.bound(0.0)
-        run = monitor.resumed_state(Passes) or new
+        run = monitor.resumed_state(Passes) or self.begin(w)
         monitor.snapshot = partial(state_dict, run)
         while not monitor.reason:
-            w, late, total, before = run.w, run.late, 0.0, run.w.copy()
-            for i in run.rng.permutation(objective.n_examples):
-                rows = np.array([i])
-                plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
-                total += weights[i] * float(plus.values[0] - minus.values[0])
-                plus.add_to(w, -weights[rows])
-                minus.add_to(w, weights[rows])
-                plus.add_to(late, -run.t * weights[rows])
-                minus.add_to(late, run.t * weights[rows])
-                run.t += 1
-            monitor.current = w
-            self._keep_last(monitor, w - late / run.t if self.average else w, objective)
+            before = run.w.copy()
+            total = self._pass(objective, run)
+            monitor.current = run.w
+            self._keep_last(monitor, self.reached(run), objective)
             # Equal scores alone do not make a prediction correct (all are equal at w = 0): w must not change any more.
-            if total <= 0.0 and np.array_equal(w, before):
+            if total <= 0.0 and np.array_equal(run.w, before):
                 monitor.reason = "converged"
             monitor.close_iteration()
+
+    def begin(self, w: Vector, continued: bool = False) -> Passes:
+        """Return the state of a run from given weights."""
+        return Passes(np.random.default_rng(self.random_state), w, np.zeros_like(w))
+
+    def one_pass(self, objective: Objective, run: Passes, n_earlier: int = 0) -> None:
+        """Make a step for each example of an objective in random order."""
+        self._pass(objective, run)
+
+    @staticmethod
+    def _pass(objective: Objective, run: Passes) -> float:
+        """Make a step for each example in random order; return the objective that the steps met."""
+        weights, w, late, total = objective.plus.weights, run.w, run.late, 0.0
+        for i in run.rng.permutation(objective.n_examples):
+            rows = np.array([i])
+            plus, minus = objective.plus.planes(w, rows), objective.minus.planes(w, rows)
+            total += weights[i] * float(plus.values[0] - minus.values[0])
+            plus.add_to(w, -weights[rows])
+            minus.add_to(w, weights[rows])
+            plus.add_to(late, -run.t * weights[rows])
+            minus.add_to(late, run.t * weights[rows])
+            run.t += 1
+        return total
+
+    def reached(self, run: Passes) -> Vector:
+        """Return the mean of w over time, w − late/t, or the last w."""
+        return run.w - run.late / run.t if self.average else run.w
 
     @staticmethod
     def _keep_last(monitor: Monitor, w: Vector, objective: Objective) -> None:

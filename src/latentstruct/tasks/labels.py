@@ -70,8 +70,10 @@ class LabelSet:
             self.values = natural if natural.tolist() == self.labels else self.values
 
     @classmethod
-    def learn(cls, seen: Iterable[Hashable], declared: Sequence[Hashable] | None = None) -> "LabelSet":
-        """Collect the labels of the training data, or check that the declared ones include them."""
+    def learn(
+        cls, seen: Iterable[Hashable], declared: Sequence[Hashable] | None = None, earlier: Sequence[Hashable] = ()
+    ) -> "LabelSet":
+        """Collect the labels of the training data after earlier ones, or check that the declared ones include them."""
         found = distinct_labels(seen)
         if any(label != label for label in found):
             raise InputError("labels", Description("NaN"), "equal to themselves", "Relabel or remove these items.")
@@ -83,6 +85,9 @@ class LabelSet:
             for label in found:
                 labels.number(label)
             return labels
+        if earlier:
+            known = set(earlier)
+            return cls([*earlier, *(one for one in cls.learn(found).labels if one not in known)])
         try:
             return cls(sorted(found))
         except TypeError:

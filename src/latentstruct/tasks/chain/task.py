@@ -161,9 +161,7 @@ class Chain(ItemLabels[ChainBatch]):
         known = [label for label in seen if not is_unknown(label)]
         if not known:
             raise InputError("Y", Description("-1 (unknown) only"), "labels with at least one known label")
-        labels, earlier = LabelSet.learn(known, self.labels), self._earlier_labels
-        if earlier and self.labels is None:
-            labels = LabelSet([*earlier, *(one for one in labels.labels if one not in set(earlier))])
+        labels = LabelSet.learn(known, self.labels, self._earlier_labels)
         require_label_pairs(len(labels), COST_TABLES + WEIGHT_COPIES)
         self._set(labels, n_inputs, len(known) < len(seen))
 

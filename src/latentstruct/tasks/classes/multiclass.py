@@ -97,6 +97,7 @@ class ClassTask(BaseTask[ClassBatch]):
     labels: Sequence[Hashable] | None
     costs: Any
     bias: float
+    _earlier_labels = ()
 
     @property
     def biased_(self) -> bool:
@@ -111,7 +112,12 @@ class ClassTask(BaseTask[ClassBatch]):
             check_examples(X, Y, rows=True)
             seen.update(distinct_labels(label_list(Y)))
             sizes = sizes or self._sizes_of(X)
-        self._set(LabelSet.learn(seen, self.labels), *sizes)
+        self._set(LabelSet.learn(seen, self.labels, self._earlier_labels), *sizes)
+
+    def follow(self, earlier: BaseTask) -> None:
+        """Keep the classes of an earlier task, unless classes are declared."""
+        assert isinstance(earlier, ClassTask)
+        self._earlier_labels = earlier.labels_.labels
 
     def _sizes_of(self, X: Any) -> tuple[Any, ...]:
         """Return the sizes that `_set` takes, the number of features first."""
