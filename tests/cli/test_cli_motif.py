@@ -299,11 +299,11 @@ def test_no_negatives(files, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected sites, one per line below"),
+        ("", "expected a header with the columns"),
         ("sequence\tstart\tend\n", "expected sites, one per line below"),
         ("sequence\tstart\n", "expected a header with the columns"),
         ("sequence\tstart\tend\ns1\tone\t9\n", "{sites}, line 2: expected a sequence"),
-        ("sequence\tstart\tend\ns1\t1\n", "{sites}, line 2: expected a sequence"),
+        ("sequence\tstart\tend\ns1\t1\n", "{sites}, line 2: expected 3 cells as in the header, got 2 cells"),
         ("sequence\tstart\tend\ns1\t9\t9\n", "{sites}, line 2: expected 0 ≤ start < end ≤ 40"),
         ("sequence\tstart\tend\ns1\t32\t40\ns1\t33\t41\n", "{sites}, line 3: expected 0 ≤ start < end ≤ 40"),
         ("s1\t1\t9\n", "{sites}, line 1: expected a header"),

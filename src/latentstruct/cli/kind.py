@@ -467,8 +467,11 @@ class KindSpec(ABC):
         check_answers(given, self.answers, self.name)
         return replace(model, answers=Answers(**given))
 
-    def outputs(self, model: Trained, X: Any) -> Sequence[Any]:
-        """Return one output of each example: the best one, or what the options of the command ask for."""
+    def outputs(self, model: Trained, X: Any, fixed: Any = None) -> Sequence[Any]:
+        """Return one output of each example: the best one, with `fixed` parts if there are, or what the options say."""
+        if fixed is not None:
+            completed: Sequence[Any] = model.estimator.complete(X, fixed)
+            return completed
         loss = self.f1_loss(model) if model.answers.decode == F1 else None
         return chosen(model.estimator, X, model.answers, loss)
 
@@ -529,7 +532,7 @@ class KindSpec(ABC):
         """Return the figure of `score` that early stopping maximizes."""
         return float(next(value for path in self.main if (value := value_at(scores, path)) is not None))
 
-    def weight_names(self, model: Trained) -> Sequence[str]:
+    def weight_names(self, model: Trained) -> Any:
         """Return the names of the weights, if each is that of one feature; of others none."""
         return ()
 

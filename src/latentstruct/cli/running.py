@@ -42,7 +42,7 @@ class RunOptions:
         False, "Stop when the score on --valid no longer improves, and keep the best model seen."
     )
     patience: int | None = option(
-        None, "Evaluations without improvement before --early-stopping stops.", shown=f"{USUAL_PATIENCE}"
+        None, "Evaluations without improvement before --early-stopping stops.", shown=f"{USUAL_PATIENCE}", min=1
     )
 
     def check_run(self, valid: str | None) -> None:
@@ -53,8 +53,6 @@ class RunOptions:
             raise InputError("cache_mb", self.cache_mb, "a number above 0")
         if self.checkpoint_every is not None and not self.checkpoint_every >= 0:
             raise InputError("checkpoint_every", self.checkpoint_every, "a number of at least 0")
-        if self.patience is not None and self.patience < 1:
-            raise InputError("patience", self.patience, "an integer of at least 1")
         needed = {
             "checkpoint_every": ("checkpoint", self.checkpoint),
             "scheduler": ("executor", self.executor),

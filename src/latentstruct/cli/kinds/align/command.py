@@ -155,11 +155,8 @@ class AlignKind(KindSpec):
             names, letters = ([side[one.example] for one in found] for side in (pairs.names, pairs.sequences))
             io.write_alignments(output, io.SequencePairs(names, letters, [one.y for one in found]), notes=notes)
             return
-        if answers.pins:
-            matches = model.estimator.complete(X, io.read_alignments(data, model.record.lower_case).matches)
-        else:
-            matches = self.find(model, (pairs, X))
-        io.write_alignments(output, replace(pairs, matches=matches))
+        fixed = io.read_alignments(data, model.record.lower_case).matches if answers.pins else None
+        io.write_alignments(output, replace(pairs, matches=list(self.outputs(model, X, fixed))))
 
     def score_lines(self, scores: dict[str, Any]) -> Facts:
         facts = [("pairs", f"{scores['n_examples']}, {scores['n_matches']} aligned letters")]

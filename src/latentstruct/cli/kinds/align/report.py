@@ -25,6 +25,8 @@ CAPTION = (
 
 
 Line = tuple[str, list[tuple[str, Mark]]]
+MISSED: tuple[Mark, Mark] = "", "missed"
+"""Marks of a letter against a gap: whether the reference aligns it."""
 
 
 class Column(NamedTuple):
@@ -80,19 +82,20 @@ def examples(model: Trained, data: tuple[SequencePairs, list[Any]], predicted: l
         [f"{shorten(a)} and {shorten(b)}" for a, b in pairs.names],
         task.loss(truths, predicted),
         "fraction of matches not found",
-        [_remark(len(truth), len(found)) for truth, found in zip(truths, predicted, strict=True)],
+        [
+            f"{len(truth)} matches in the reference, {len(found)} predicted"
+            for truth, found in zip(truths, predicted, strict=True)
+        ],
         lambda i: _draw(pairs.names[i], pairs.sequences[i], truths[i], predicted[i], shift),
     )
 
 
-def _remark(n_true: int, n_predicted: int) -> str:
-    return f"{n_true} matches in the reference, {n_predicted} predicted"
-
-
 def _draw(names: tuple[str, str], sequences: tuple[str, str], truth: Any, found: Any, shift: int) -> list[Block]:
-    columns = _around_matches(list(align_columns(sequences, truth, found, shift)))
-    if not columns:
+    columns = list(align_columns(sequences, truth, found, shift))
+    marked = [k for k, column in enumerate(columns) if column.mark]
+    if not marked:
         return [Text("Neither the prediction nor the reference aligns anything.")]
+    columns = columns[max(0, marked[0] - AROUND) : marked[-1] + 1 + AROUND]
     n_shown = min(len(columns), PER_LINE * MOST_LINES)
     lines = [line for k in range(0, n_shown, PER_LINE) for line in _lines(names, columns[k : k + PER_LINE])]
     more = f" {len(columns) - n_shown} further columns are not shown." if len(columns) > n_shown else ""
@@ -107,36 +110,22 @@ def align_columns(sequences: tuple[str, str], truth: Any, found: Any, shift: int
     for match in [*found.tolist(), [len(one) for one in sequences]]:
         for side in (0, 1):
             for k in range(at[side], match[side]):
-                yield _unmatched(sequences[side][k], side, k, "missed" if k in partners[side] else "")
+                letter, mark = sequences[side][k], MISSED[k in partners[side]]
+                yield Column("-", " ", letter, mark, None, k) if side else Column(letter, " ", "-", mark, k, None)
         at = [match[0] + 1, match[1] + 1]
         if match[0] < len(sequences[0]):
             yield _matched(sequences, match[0], match[1], partners, shift)
 
 
-def _unmatched(letter: str, side: int, k: int, mark: Mark) -> Column:
-    return Column("-", " ", letter, mark, None, k) if side else Column(letter, " ", "-", mark, k, None)
-
-
 def _matched(sequences: tuple[str, str], i: int, j: int, partners: tuple[dict, dict], shift: int) -> Column:
     true_j = partners[0].get(i)
-    places = (sequences[0][i], sequences[1][j], i, j)
+    mark: Mark = "wrong"
+    sign = "×"
     if true_j is not None and abs(true_j - j) <= shift:
-        return _column(*places, "|" if true_j == j else ":", "right")
-    if true_j is None and j not in partners[1]:
-        return _column(*places, "?", "unknown")
-    return _column(*places, "×", "wrong")
-
-
-def _column(first: str, second: str, i: int, j: int, sign: str, mark: Mark) -> Column:
-    return Column(first, sign, second, mark, i, j)
-
-
-def _around_matches(columns: list[Column]) -> list[Column]:
-    """Return the columns around those that are marked."""
-    marked = [k for k, column in enumerate(columns) if column.mark]
-    if not marked:
-        return []
-    return columns[max(0, marked[0] - AROUND) : marked[-1] + 1 + AROUND]
+        sign, mark = "|" if true_j == j else ":", "right"
+    elif true_j is None and j not in partners[1]:
+        sign, mark = "?", "unknown"
+    return Column(sequences[0][i], sign, sequences[1][j], mark, i, j)
 
 
 def _lines(names: tuple[str, str], columns: list[Column]) -> list[Line]:

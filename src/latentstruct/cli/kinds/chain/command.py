@@ -427,10 +427,7 @@ class ChainKind(KindSpec):
             ranked = with_ranks(sentences, several(estimator, X, answers, fixed))
             io.write_conll(output, *ranked, sentences.separator)
             return
-        if answers.pins:
-            found = estimator.complete(X, fixed)
-        else:
-            found = self.outputs(replace(model, estimator=estimator), X)
+        found = self.outputs(replace(model, estimator=estimator), X, fixed)
         labels = [labels.tolist() for labels in found]
         shares = [values.tolist() for values in estimator.confidence(X)] if confidence else None
         if record.conllu:

@@ -182,9 +182,8 @@ class ClassesKind(KindSpec):
         record = like.record
         return {"label": (options.label, record.label), "zero_based": (options.zero_based, record.zero_based)}
 
-    def find(self, model: Trained, data: Samples) -> list[Any]:
-        found: list[Any] = model.estimator.predict(data[0]).tolist()
-        return found
+    def find(self, model: Trained, data: Samples) -> Any:
+        return model.estimator.predict(data[0]).tolist()
 
     def labeled_examples(self, model: Trained, data: Samples) -> tuple[Any, Any]:
         return data

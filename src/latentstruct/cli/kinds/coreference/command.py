@@ -130,7 +130,8 @@ class CoreferenceKind(ClusteringKind):
     def compare(self, model: Trained, data: "list[mentions.Document]", found: Any) -> dict[str, Any]:
         truth = [document.clusters for document in data]
         scores = compare_clusters(truth, found)
-        baselines = {name: compare_clusters(truth, clusters) for name, clusters in _baselines(data).items()}
+        by_rules = [mentions.baseline_clusters(document) for document in data]
+        baselines = {name: compare_clusters(truth, [one[name] for one in by_rules]) for name in by_rules[0]}
         sizes = {"n_examples": scores.pop("n_examples"), "n_mentions": scores.pop("n_items")}
         return {**sizes, **scores, "baselines": {name: one["conll_f1"] for name, one in baselines.items()}}
 
@@ -151,19 +152,12 @@ class CoreferenceKind(ClusteringKind):
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
         io.write_coreference(output, documents, clusters)
 
-    def weight_names(self, model: Trained) -> list[str]:
-        names: list[str] = model.features.feature_names
-        return names
+    def weight_names(self, model: Trained) -> Any:
+        return model.features.feature_names
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         task = model.estimator.task_
         return {"penalty": task.penalty if task.latent else None, **super().describe(model, top)}
-
-
-def _baselines(documents: "list[mentions.Document]") -> dict[str, list[Any]]:
-    """Return the clusters of all documents by each simple rule."""
-    found = [mentions.baseline_clusters(document) for document in documents]
-    return {name: [one[name] for one in found] for name in found[0]}
 
 
 def choose_penalty(estimator: Any, X: Sequence[Any], Y: Sequence[Any], progress: Progress) -> float:

@@ -29,16 +29,12 @@ def examples(model: Trained, documents: "list[mentions.Document]", found: Any) -
         return [*clusters.draw(parts[i], WHAT), show_text(documents[i], parts[i])]
 
     return Examples(
-        [shorten(_name(document), 60) for document in documents],
+        [shorten(one.name + (f", part {one.part}" if one.part else ""), 60) for one in documents],
         losses,
         loss_name,
         [clusters.describe(one, WHAT) for one in parts],
         draw,
     )
-
-
-def _name(document: "mentions.Document") -> str:
-    return f"{document.name}, part {document.part}" if document.part else document.name
 
 
 def show_text(document: "mentions.Document", found: clusters.Clustering) -> Tokens:

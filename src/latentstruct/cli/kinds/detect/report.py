@@ -128,16 +128,13 @@ def _draw(model: Trained, data: Photographs, i: int, finding: Finding) -> list[B
     if hasattr(model.estimator, "latent_distribution"):
         blocks.append(_chances(model, data, i, finding, image, small))
     best = sorted(finding.scores.items(), key=lambda one: -one[1])[:LABELS_SHOWN]
-    rows = [[shorten(label), _role(label, finding.label, truth), show_number(score, 4)] for label, score in best]
+    roles = {label: ["predicted"] * (label == finding.label) + ["true"] * (label == truth) for label, _ in best}
+    rows = [[shorten(label), ", ".join(roles[label]), show_number(score, 4)] for label, score in best]
     note = "" if len(best) == len(labels) else f"The first {len(best)} of {len(labels)} labels."
     return [
         *blocks,
         TableBlock("Scores of labels, with their best boxes", ("label", "", "score"), rows, note, n_text=2),
     ]
-
-
-def _role(label: str, guess: str, truth: str) -> str:
-    return ", ".join(["predicted"] * (label == guess) + ["true"] * (label == truth))
 
 
 def _chances(model: Trained, data: Photographs, i: int, finding: Finding, image: Any, small: Any) -> Photo:

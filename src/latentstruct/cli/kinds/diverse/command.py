@@ -1,7 +1,6 @@
 """Models that choose diverse subsets of the documents of a query."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -103,9 +102,8 @@ class DiverseKind(KindSpec):
     def main_score(self, scores: dict[str, Any]) -> float:
         return 1.0 - float(scores["loss"])
 
-    def weight_names(self, model: Trained) -> Sequence[str]:
-        names: list[str] = model.estimator.task_.feature_names()
-        return names
+    def weight_names(self, model: Trained) -> Any:
+        return model.estimator.task_.feature_names()
 
 
 def parse_levels(text: str) -> tuple[float, ...]:

@@ -22,7 +22,8 @@ def weight_blocks(model: Trained) -> list[Block]:
     """Return the benefit of covering a word, by its document frequency."""
     task = model.estimator.task_
     benefits = _benefits(model)
-    names = [_level_name(level) for level in task.levels_.tolist()] + (["title words"] if task.titles else [])
+    names = ["words" if level == 0 else f"words more than {level:g} times" for level in task.levels_.tolist()]
+    names += ["title words"] * task.titles
     best = float(task.shares_[benefits[0].argmax()])
     return [
         Drawing(
@@ -34,10 +35,6 @@ def weight_blocks(model: Trained) -> list[Block]:
             height=2.8,
         )
     ]
-
-
-def _level_name(level: float) -> str:
-    return "words" if level == 0 else f"words more than {level:g} times"
 
 
 def _benefits(model: Trained) -> NDArray[np.float64]:

@@ -242,10 +242,8 @@ class GraphKind(KindSpec):
             io.write_graphs(output, io.predicted_graphs(graphs, ys, ys, notes=[one.note for one in ranked]))
             return
         confidences = None
-        if answers.pins:
-            found = estimator.complete(X, fixed)
-        elif answers.decode != BEST:
-            found = self.outputs(model, X)
+        if answers.pins or answers.decode != BEST:
+            found: Any = self.outputs(model, X, fixed)
         else:
             found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
             confidences = estimator.confidence(X) if has_probabilities(estimator) else None

@@ -135,7 +135,15 @@ class _Labeled:
 def examples(model: Trained, records: "list[io.GraphRecord]", predicted: list[list[Any]]) -> Examples:
     """Return predicted labels of graphs, with the states of hidden nodes."""
     hidden = model.estimator.task_.hidden or {}
-    graphs = [_labeled(*one, hidden) for one in zip(records, predicted, strict=True)]
+    graphs = [
+        _Labeled(
+            record,
+            labels,
+            [node.label if is_known(node) else None for node in record.nodes],
+            [node.type in hidden for node in record.nodes],
+        )
+        for record, labels in zip(records, predicted, strict=True)
+    ]
     known = np.array([sum(truth is not None for truth in one.truth) for one in graphs])
     wrong = np.array([one.wrong.sum() for one in graphs], dtype=np.float64)
     losses = np.divide(wrong, known, out=np.full(len(graphs), np.nan), where=known > 0)
@@ -148,17 +156,6 @@ def examples(model: Trained, records: "list[io.GraphRecord]", predicted: list[li
     )
 
 
-def _labeled(record: "io.GraphRecord", predicted: list[Any], hidden: Any) -> _Labeled:
-    inner = [node.type in hidden for node in record.nodes]
-    return _Labeled(record, predicted, [node.label if is_known(node) else None for node in record.nodes], inner)
-
-
-def _with_states(one: _Labeled, states: Any) -> _Labeled:
-    """Return a graph that shows the states of its hidden nodes."""
-    labels = [f"h{h}" if hid else y for hid, y, h in zip(one.hidden, one.labels, states.tolist(), strict=True)]
-    return replace(one, labels=labels)
-
-
 def _remark(one: _Labeled) -> str:
     pairs = Counter((one.truth[v], one.labels[v]) for v in np.flatnonzero(one.wrong).tolist())
     nothing = "all known labels correct" if any(truth is not None for truth in one.truth) else "no label is known"
@@ -169,7 +166,9 @@ def _draw(model: Trained, one: _Labeled) -> list[Block]:
     """Return the drawn graph, or its part with the most errors, and the wrong nodes."""
     X = model.features.transform([one.record])
     if any(one.hidden):
-        one = _with_states(one, model.estimator.predict_latent(X)[0])
+        states = model.estimator.predict_latent(X)[0].tolist()
+        shown_labels = [f"h{h}" if hid else y for hid, y, h in zip(one.hidden, one.labels, states, strict=True)]
+        one = replace(one, labels=shown_labels)
     n_nodes, pairs = len(one.labels), one.record.pairs()
     shown = np.arange(n_nodes) if n_nodes <= NODES_DRAWN else _part(n_nodes, pairs, one.wrong)
     blocks: list[Block] = []

@@ -358,33 +358,29 @@ def read_judged(held_out: HeldOut, task: Any, hint: str) -> JudgedSequences:
 
 def read_known_sites(name: str, positive: "Sequence[Sequences]") -> KnownSites:
     """Read start and end of known sites in positive sequences from a table with a header."""
-    from latentstruct.io.text import decode_line, numbered_lines, source_name
+    from latentstruct.io.delimited import Table
+    from latentstruct.io.text import Source
 
-    lengths = {
-        title: len(letters) for part in positive for title, letters in zip(part.names, part.sequences, strict=True)
-    }
-    shown, columns = source_name(name), None
-    sites = defaultdict(list)
-    for number, raw in numbered_lines(name):
-        cells = decode_line(raw, shown, number).rstrip("\r\n").split("\t")
-        if columns is None:
-            columns = {column.removeprefix("#"): k for k, column in enumerate(cells)}
-            if not columns.keys() >= set(SITE_COLUMNS):
-                raise FormatError(shown, cells, f"a header with the columns {', '.join(SITE_COLUMNS)}", line=number)
-            continue
+    pairs = (zip(part.names, part.sequences, strict=True) for part in positive)
+    lengths = {title: len(letters) for part in pairs for title, letters in part}
+    table, sites = Table(Source.open(name), "\t"), defaultdict(list)
+    fail, columns = table.source.fail, {column.removeprefix("#"): k for k, column in enumerate(table.header)}
+    if not columns.keys() >= set(SITE_COLUMNS):
+        fail(table.header, f"a header with the columns {', '.join(SITE_COLUMNS)}")
+    for cells in table.rows:
+        sequence, *ends = (cells[columns[column]] for column in SITE_COLUMNS)
         try:
-            sequence, start, end = (cells[columns[column]] for column in SITE_COLUMNS)
-            low, high = int(start), int(end)
-        except (IndexError, ValueError):
-            raise FormatError(shown, cells, "a sequence, and start and end as integers", line=number) from None
+            low, high = map(int, ends)
+        except ValueError:
+            fail(cells, "a sequence, and start and end as integers")
         if sequence not in lengths:
-            raise FormatError(shown, sequence, "the name of a positive sequence", line=number)
+            fail(sequence, "the name of a positive sequence")
         if not 0 <= low < high <= lengths[sequence]:
             found = Description(f"a site from {low} to {high}")
-            raise FormatError(shown, found, f"0 ≤ start < end ≤ {lengths[sequence]}, counted from 0", line=number)
+            fail(found, f"0 ≤ start < end ≤ {lengths[sequence]}, counted from 0")
         sites[sequence].append((low, high))
     if not sites:
-        raise FormatError(shown, Description("none"), "sites, one per line below the header")
+        fail(Description("none"), "sites, one per line below the header")
     return dict(sites)
 
 

@@ -1,6 +1,5 @@
 """Models of outputs that linear constraints describe."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -111,17 +110,15 @@ class ProgramKind(KindSpec):
             **asdict(FoundScore.of_counts(n_true, n_predicted, n_found)),
         }
 
-    def find(self, model: Trained, data: "list[io.ProgramRecord]") -> list[Any]:
-        found: list[Any] = model.estimator.predict(inputs(data, model.record.features))
-        return found
+    def find(self, model: Trained, data: "list[io.ProgramRecord]") -> Any:
+        return model.estimator.predict(inputs(data, model.record.features))
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         records = io.read_programs(data, labeled=False)
         io.write_values(output, records, self.find(model, records))
 
-    def weight_names(self, model: Trained) -> Sequence[str]:
-        names: list[str] = model.record.features
-        return names
+    def weight_names(self, model: Trained) -> Any:
+        return model.record.features
 
 
 def inputs(records: "list[io.ProgramRecord]", features: list[str]) -> list[Any]:

@@ -185,10 +185,8 @@ class SegmentsKind(KindSpec):
             found = several(model.estimator, X, model.answers, fixed)
             texts = [replace(texts[one.example], others={**texts[one.example].others, **one.note}) for one in found]
             outputs: Sequence[Any] = [one.y for one in found]
-        elif model.answers.pins:
-            outputs = model.estimator.complete(X, fixed)
         else:
-            outputs = self.outputs(model, X)
+            outputs = self.outputs(model, X, fixed)
         if confidence:
             given = zip(outputs, model.estimator.confidence(X), strict=True)
             notes = [{"confidence": shares_of_spans(*both)} for both in given]
