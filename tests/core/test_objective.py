@@ -3,11 +3,17 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from latentstruct import Multiclass, build_objective
-from latentstruct.core.pooling import pool_known
+from latentstruct import Alignment, Graph, LatentMulticlass, Multiclass, build_objective
+from latentstruct.core.oracles import SlackOracle, TaskOracle
+from latentstruct.core.pooling import planes_of, pool_known
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.planes.plane import Slopes
+from latentstruct.tasks.graph.inputs import GraphInput
+
+SOFT = [(False, False), (False, True), (True, False), (True, True)]
+"""Whether outputs and latents are pooled softly."""
 
 
 def problem(n=12):
@@ -40,3 +46,44 @@ def test_features_of_known_outputs_are_computed_once():
         np.testing.assert_array_equal(found.values, (matrix if rows is None else matrix[rows]) @ w)
     # Those of some examples are not kept.
     assert [rows is None for rows in calls] == [False, True, False]
+
+
+@pytest.mark.parametrize("latent", [False, True])
+@pytest.mark.parametrize("mode", ["augmented", "free", "clamped"])
+@pytest.mark.parametrize("soft", SOFT, ids=str)
+def test_a_side_is_smooth_if_all_of_its_maxima_are_soft(latent, mode, soft):
+    task, X = (LatentMulticlass() if latent else Multiclass()), np.random.default_rng(0).normal(size=(6, 2, 3))
+    X, Y = X if latent else X[:, 0], [0, 1, 2, 0, 1, 2]
+    task.learn(X, Y)
+    side = TaskOracle(task, task.prepare(X, Y), np.ones(6), mode, Temperature(*map(float, soft)))
+    taken = [soft[0]] * (mode != "clamped") + [soft[1]] * latent
+    assert side.smooth == all(taken)
+    assert side.half_smooth == (latent and soft[0] != soft[1])
+
+
+@pytest.mark.parametrize("mode", ["augmented", "free", "clamped"])
+@pytest.mark.parametrize("soft", SOFT, ids=str)
+def test_upper_bounds_are_those_of_maxima_alone(mode, soft):
+    # The second node has no label, so that there are latents.
+    x, task = GraphInput(np.eye(2), np.array([[0, 1]])), Graph([0, 1], wide="bounds")
+    task.learn([x], [[0, -1]])
+    side = TaskOracle(task, task.prepare([x], [[0, -1]]), np.ones(1), mode, Temperature(*map(float, soft)))
+    assert task.latent
+    assert side.bounded_above == (not soft[1] and (mode == "clamped" or not soft[0]))
+
+
+def test_the_search_for_slack_keeps_the_largest_product_of_all_scales():
+    X = [("ACDEFGH", "ACDFGH"), ("KLMNPQR", "KLNPQRS"), ("WYACDE", "WACDEE")]
+    Y = [np.stack([np.arange(n), np.arange(n)], axis=1) for n in (4, 5, 3)]
+    task = Alignment()
+    task.learn(X, Y)
+    side = SlackOracle(task, task.prepare(X, Y), np.ones(3))
+    best_scales = set()
+    for w in np.random.default_rng(0).normal(scale=0.3, size=(20, task.n_features)):
+        products = []
+        for scale in side.scales:
+            found = planes_of(task, side.batch, Query(w / scale, "augmented"))
+            products.append(found.offsets * (1.0 + found.dot(w) - side.truth.dot(w)))
+        best_scales |= set(np.argmax(products, axis=0).tolist())
+        np.testing.assert_allclose(side.planes(w).values, np.maximum(np.max(products, axis=0), 0.0), atol=1e-9)
+    assert len(best_scales) > 1
