@@ -1,11 +1,13 @@
 """Objectives, oracles and pooling, on their own."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from latentstruct import Alignment, Graph, LatentMulticlass, Multiclass, build_objective
+from latentstruct.core import oracles
 from latentstruct.core.oracles import SlackOracle, TaskOracle
 from latentstruct.core.pooling import planes_of, pool_known
 from latentstruct.core.protocols import Query, Temperature
@@ -87,3 +89,18 @@ def test_the_search_for_slack_keeps_the_largest_product_of_all_scales():
         best_scales |= set(np.argmax(products, axis=0).tolist())
         np.testing.assert_allclose(side.planes(w).values, np.maximum(np.max(products, axis=0), 0.0), atol=1e-9)
     assert len(best_scales) > 1
+
+
+def test_true_outputs_replace_worse_ones_and_keep_upper_bounds(monkeypatch):
+    task, X, Y = Multiclass(), np.eye(3), [0, 1, 2]
+    task.learn(X, Y)
+    side, w = TaskOracle(task, task.prepare(X, Y), np.ones(3), "augmented", Temperature()), np.ones(task.n_features)
+    truth = planes_of(task, side.batch, Query(w, "clamped"))
+    # The planes of a search that fails: 1 and 3 below the true outputs at two examples, above it at the third.
+    below, slack = np.array([1.0, 3.0, -1.0]), np.array([2.5, 2.0, 0.5])
+    found = replace(truth, offsets=truth.offsets - below, values=truth.values - below, exact=False, excess=slack)
+    monkeypatch.setattr(oracles, "as_planes", lambda *_: found)
+    planes = side.planes(w)
+    np.testing.assert_allclose(planes.values, truth.values + np.array([0.0, 0.0, 1.0]))
+    assert not planes.each_exact.any()
+    np.testing.assert_allclose(planes.each_slack, [1.5, 0.0, 0.5])
