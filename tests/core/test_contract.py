@@ -70,6 +70,14 @@ def test_what_is_read_from_structures_is_declared(path):
     assert [found for found in reads(path) if found[2] not in known[found[1]]] == []
 
 
+@pytest.mark.parametrize("path", READERS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_tasks_and_batches_in_signatures_have_types(path):
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    given = [argument for one in functions for argument in (*one.args.args, *one.args.kwonlyargs)]
+    named = [argument for argument in given if argument.arg in TASKS | BATCHES]
+    assert [one.arg for one in named if one.annotation is None or ast.unparse(one.annotation) == "Any"] == []
+
+
 def test_the_collector_sees_reads():
     found = {(kind, name) for path in READERS for _, kind, name in reads(path)}
     assert {("task", "pool_batch"), ("task", "latent"), ("batch", "n_examples")} <= found

@@ -561,11 +561,8 @@ class TaskCheck:
         for name, rule in rules.items():
             planes = self.task.completion_planes(self.batch, rule())
             for w, clamped in zip(self.points, self.hard["clamped"].planes, strict=True):
-                for i in (
-                    first_beyond(planes.dot(w) + planes.offsets - clamped.values, rounding(clamped.values))
-                    if clamped.all_exact
-                    else ()
-                ):
+                above = planes.dot(w) + planes.offsets - clamped.values
+                for i in first_beyond(above, rounding(clamped.values)) if clamped.all_exact else ():
                     self._fail(
                         f"a completion of example {i} scores above the clamped side, {clamped.values[i]:.10g}",
                         f"{name}(): latents must be compatible with the known output",
