@@ -40,8 +40,7 @@ class CuttingPlane(BaseSolver):
     max_planes : int, default=500
         Size of an example's working set.
     cache_mb : float, optional
-        Maximum megabytes of kept planes. If `max_planes` do not fit, the least useful ones are dropped, which costs
-        iterations; with two or three per example the gap may not close. By default there is no limit.
+        Maximum megabytes of kept planes; see `BlockAscent`.
     """
 
     needs = frozenset({"convex", "planes", "l2"})

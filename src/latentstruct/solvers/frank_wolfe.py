@@ -53,8 +53,7 @@ class FrankWolfe(BaseSolver):
     random_state : int, default=0
         Seed.
     cache_mb : float, optional
-        Maximum megabytes of kept planes. If `max_planes` do not fit, the least useful ones are dropped, which costs
-        iterations; with two or three per example the gap may not close. By default there is no limit.
+        Maximum megabytes of kept planes; see `BlockAscent`.
     """
 
     needs = frozenset({"convex", "planes", "l2"})

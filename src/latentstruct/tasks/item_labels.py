@@ -15,7 +15,7 @@ from latentstruct.core.validation import check_length
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes.plane import Planes, Slopes
 from latentstruct.tasks.base import BaseTask, LikelyLatents, check_examples
-from latentstruct.tasks.labels import LabelSet, as_list, costs_with
+from latentstruct.tasks.labels import LabelSet, LearnedLabels, as_list, costs_with
 from latentstruct.tasks.row_parts import require_latents
 
 
@@ -74,19 +74,13 @@ class ItemBatch(Batch, Protocol):
 I = TypeVar("I", bound=ItemBatch)
 
 
-class ItemLabels(LikelyLatents[I], BaseTask[I]):
+class ItemLabels(LearnedLabels, LikelyLatents[I], BaseTask[I]):
     """Base of tasks whose outputs have one label per item."""
 
     item: str
     """Name of an item in messages."""
-    labels_: LabelSet
     costs_or_nothing_: NDArray[np.float64]
     """Costs (true, predicted) of labels; the last row, number −1, is that of unknown labels, which cost nothing."""
-
-    @property
-    def classes_(self) -> NDArray:
-        """The labels, in the order of the columns of `marginals`."""
-        return self.labels_.values
 
     def _set_costs(self, labels: LabelSet, costs: Any) -> None:
         self.costs_ = labels.costs(costs)

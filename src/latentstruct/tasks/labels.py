@@ -169,6 +169,17 @@ class LabelSet:
         return matrix
 
 
+class LearnedLabels:
+    """What tasks share that learn a set of labels."""
+
+    labels_: LabelSet
+
+    @property
+    def classes_(self) -> NDArray:
+        """The labels in the order of the model, which is that of the columns of `marginals`."""
+        return self.labels_.values
+
+
 def is_partial(label: Any) -> bool:
     """Return whether a label of an item is a set of labels or a soft label, a mapping from labels to weights.
 

@@ -137,10 +137,6 @@ class Chain(ItemLabels[ChainBatch]):
     bias: bool = False
     rules: Any = None
 
-    def learn(self, X: Any, Y: Any) -> None:
-        """Find the labels and the number of inputs."""
-        self.learn_blocks([(X, Y)])
-
     def learn_blocks(self, blocks: Iterable[tuple[Any, Any]]) -> None:
         """Find the labels and the number of inputs of examples that come block by block."""
         seen: dict[Any, None] = {}

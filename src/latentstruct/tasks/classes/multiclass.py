@@ -16,7 +16,7 @@ from latentstruct.core.validation import check_parameters
 from latentstruct.planes.plane import Atoms, Slopes
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import BIAS, InputRows, check_matrix, require_width
-from latentstruct.tasks.labels import LabelSet, distinct_labels, label_list
+from latentstruct.tasks.labels import LabelSet, LearnedLabels, distinct_labels, label_list
 from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 
 
@@ -87,7 +87,7 @@ class ClassParts:
 ClassBatch = TypeVar("ClassBatch", bound=MulticlassBatch)
 
 
-class ClassTask(BaseTask[ClassBatch]):
+class ClassTask(LearnedLabels, BaseTask[ClassBatch]):
     """Base of tasks whose output is one class: labels, costs, and weight vectors of classes or of their states.
 
     Weight f·B + b belongs to feature f and vector b of B; the B bias weights come last.
@@ -166,11 +166,6 @@ class ClassTask(BaseTask[ClassBatch]):
     def true_outputs(self, batch: ClassBatch) -> NDArray:
         """Return the classes that a batch was prepared with."""
         return self.labels_.decode(batch.classes())
-
-    @property
-    def classes_(self) -> NDArray:
-        """The classes in the order of the model."""
-        return self.labels_.values
 
     def collect(self, outputs: list[Any]) -> NDArray:
         """Return predicted classes as an array (n,)."""

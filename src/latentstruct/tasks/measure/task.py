@@ -20,7 +20,7 @@ from latentstruct.planes.plane import Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.chosen_loss import ChosenLossTask
 from latentstruct.tasks.inputs import BIAS, check_matrix, with_own_indices
-from latentstruct.tasks.labels import LabelSet, label_list
+from latentstruct.tasks.labels import LabelSet, LearnedLabels, label_list
 from latentstruct.tasks.measure import set_losses
 from latentstruct.tasks.measure.set_losses import SetLoss, Truth, TwoClasses
 from latentstruct.tasks.rows import check_rows
@@ -99,7 +99,7 @@ class MeasureState(TypedDict):
     threshold: float
 
 
-class Measure(ChosenLossTask):
+class Measure(LearnedLabels, ChosenLossTask):
     """Two classes, trained for a measure of the whole set: SVM^perf.
 
     All rows together are one example: x = (x_1, …, x_n), y ∈ {−1, +1}^n, and the loss Δ(y, ȳ) may be any function of
@@ -317,11 +317,6 @@ class Measure(ChosenLossTask):
         scores = self.row_scores(batch, w) - self.threshold_
         numbers = np.where(scores > 0.0, self.positive_, 1 - self.positive_)
         return ArrayPredictions(self.labels_.decode(numbers), None, scores)
-
-    @property
-    def classes_(self) -> NDArray:
-        """The two classes in their order."""
-        return self.labels_.values
 
     def collect(self, outputs: list[Any]) -> NDArray:
         """Return predicted classes as an array (n,)."""

@@ -20,7 +20,7 @@ from latentstruct.tasks.base import BaseTask, LikelyLatents, check_examples, out
 from latentstruct.tasks.derived import Derivable, DerivedAnswers
 from latentstruct.tasks.inputs import InputRows, check_matrix
 from latentstruct.tasks.item_labels import known_accuracy
-from latentstruct.tasks.labels import LabelSet
+from latentstruct.tasks.labels import LabelSet, LearnedLabels
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.semi_markov import kernels
 from latentstruct.tasks.semi_markov.forests import SegmentForests
@@ -139,7 +139,7 @@ def sums_between(values: Vector, offsets: Indices) -> Vector:
 
 
 @dataclass(eq=False, repr=False)
-class SemiMarkov(LikelyLatents[SegmentBatch], DerivedAnswers, BaseTask[SegmentBatch]):
+class SemiMarkov(LearnedLabels, LikelyLatents[SegmentBatch], DerivedAnswers, BaseTask[SegmentBatch]):
     """Segmentation of sequences: s(y) = Σ_segments [Σ_t w_label·x_t + l(label, length)] + Σ A[label before, label].
 
     Parameters
@@ -221,11 +221,6 @@ class SemiMarkov(LikelyLatents[SegmentBatch], DerivedAnswers, BaseTask[SegmentBa
         self.costs_ = np.vstack([labels.costs(self.costs), np.zeros(len(labels))])
         self.transitions_at_ = n_inputs * len(labels)
         self.n_features = (n_inputs + len(labels) + longest) * len(labels)
-
-    @property
-    def classes_(self) -> NDArray:
-        """The labels, in the order of the columns of `marginals`."""
-        return self.labels_.values
 
     def state(self) -> dict[str, Any]:
         """Return what `learn` found, for saving."""
