@@ -1,5 +1,6 @@
 """What the README says is run."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -42,3 +43,18 @@ def test_what_it_links_to_is_there():
     linked = re.findall(r"\]\(([^)#:]+)\)", README)
     assert len(linked) >= 4
     assert [name for name in linked if not (ROOT / name).exists()] == []
+
+
+def test_its_ratios_and_those_of_the_comparison_are_measured_ones():
+    """They stand in the results of the benchmarks, or in the tables of the page about speed."""
+    with (ROOT / "docs" / "speed.csv").open(encoding="utf-8", newline="") as file:
+        measured = [(row["peer"], row["ratio"]) for row in csv.DictReader(file)]
+    tables = re.findall(r"- (\d\.\d+);", (ROOT / "docs" / "speed.rst").read_text(encoding="utf-8"))
+    comparison = (ROOT / "docs" / "comparison.rst").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| .+ \| (\w+)[^|]* \| (\d\.\d+) \|$", README, re.MULTILINE)
+    # Ranges are those of runs of their own; the page says which rows are single runs.
+    shown += re.findall(r"^     - (CRFsuite|torch-struct|liblinear)[^\n]*\n     - (\d\.\d+)$", comparison, re.MULTILINE)
+    assert len(shown) >= 6
+    for peer, ratio in shown:
+        found = [value for other, value in measured if other.startswith(peer)]
+        assert ratio in found + tables, (peer, ratio)

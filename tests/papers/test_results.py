@@ -14,7 +14,7 @@ from latentstruct.exceptions import FormatError
 from latentstruct_papers import EXPERIMENTS, Claim
 from latentstruct_papers.figures import FIGURES, Bars, draw_all, read_cell
 from latentstruct_papers.findings import above
-from latentstruct_papers.results import FOLDER, PAGE, REPOSITORY, Saved, insert, load, page, read
+from latentstruct_papers.results import END, FOLDER, PAGE, REPOSITORY, Saved, insert, load, page, read
 
 TEXTS = [
     *(REPOSITORY / "docs").glob("*.rst"),
@@ -65,8 +65,21 @@ def test_figures_beside_a_command_are_those_of_its_results():
     assert checked, "the sentences were not found"
 
 
+def test_figures_of_benchmarks_without_saved_results_are_marked():
+    """Ratios of the page about speed, and the table of motifs, are written by the benchmarks; others are not kept."""
+    checked = 0
+    for path in TEXTS:
+        if path.name in ("speed.rst", "comparison.rst", "motif.rst", "README.md") or path.suffix == ".py":
+            continue
+        for paragraph in re.split(r"\n\s*\n", path.read_text(encoding="utf-8")):
+            if re.search(r"-m\s+benchmarks", paragraph) and FIGURE.search(paragraph.replace("python -m", "")):
+                assert "earlier version" in paragraph, (path.name, paragraph)
+                checked += 1
+    assert checked
+
+
 @pytest.mark.parametrize("name", [name for name in FIGURES if name in SAVED and not SAVED[name].earlier])
-def test_figures_show_the_saved_tables(name, tmp_path):
+def test_figures_show_the_saved_tables(name):
     from matplotlib.figure import Figure
 
     tables = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["tables"]
@@ -74,7 +87,10 @@ def test_figures_show_the_saved_tables(name, tmp_path):
     drawing.draw(figure, tables)
     if isinstance(drawing, Bars):
         shown = [bar.get_width() for bar in figure.axes[0].patches]
-        expected = [row for column in drawing.names for row in column_of(tables[drawing.table], column)]
+        columns, rows = tables[drawing.table]["columns"], tables[drawing.table]["rows"]
+        chosen = [[row[columns.index(name)] for name in drawing.names] for row in rows]
+        cells = chosen if drawing.by_column else zip(*chosen, strict=True)
+        expected = [read_cell(cell)[0] for bar in cells for cell in bar if cell is not None]
     else:
         lines = [container.lines[0] for axes in figure.axes for container in axes.containers]
         shown = [value for line in lines for value in line.get_ydata()]
@@ -83,11 +99,16 @@ def test_figures_show_the_saved_tables(name, tmp_path):
     assert shown
     assert shown == pytest.approx(expected)
     assert f"generated/papers/{name}.svg" in PAGE.read_text(encoding="utf-8")
-    assert tmp_path / "drawn" / f"{name}.svg" in draw_all(FOLDER, tmp_path / "drawn")
 
 
-def column_of(table, name):
-    return [read_cell(row[table["columns"].index(name)])[0] for row in table["rows"]]
+def test_figures_are_drawn_of_results_with_tables(tmp_path):
+    results, drawn = tmp_path / "results", tmp_path / "drawn"
+    results.mkdir()
+    for name in ("ssvm-diversity", "groupnorm-mnist", "mssvm-samples"):
+        (results / f"{name}.json").write_bytes((FOLDER / f"{name}.json").read_bytes())
+    (results / "mssvm-segmentation.json").write_text('{"name": "mssvm-segmentation"}')
+    assert {path.name for path in draw_all(results, drawn)} == {"ssvm-diversity.svg", "mssvm-samples.svg"}
+    assert (drawn / "mssvm-samples.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +117,15 @@ def column_of(table, name):
 )
 def test_cells_are_read_as_value_and_spread(cell, expected):
     assert read_cell(cell) == expected
+
+
+def test_figures_of_the_summary_are_those_of_saved_results():
+    """The text below the tables names several experiments, so that each figure is looked for in all of them."""
+    _, _, summary = PAGE.read_text(encoding="utf-8").partition(END)
+    figures = FIGURE.findall(summary)
+    assert figures
+    numbers = "\n".join(one.numbers for one in SAVED.values())
+    assert [figure for figure in figures if figure not in numbers] == []
 
 
 def saved(claims, name="snakes", **changes):
