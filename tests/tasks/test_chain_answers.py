@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare
+from test_partial_labels import evidence_of
 
 import reference
 from error_fields import raises
@@ -96,6 +98,47 @@ def test_samples_have_the_probabilities_of_outputs():
         assert (np.abs(counts - expected) <= 5 * np.sqrt(expected / len(samples)) + 1e-12).all()
     again = model.sample(X, 20_000, random_state=1)
     assert all((a == b).all() for one, two in zip(drawn, again, strict=True) for a, b in zip(one, two, strict=True))
+
+
+def test_samples_with_fixed_labels_have_their_conditional_probabilities():
+    rng, X, Y = data(1, lengths=(4, 4))
+    model = fitted(CRF(Chain(labels=LABELS, start=True, rules="BIO")), X, Y, lambda d: rng.normal(size=d))
+    fixed = [[-1, Y[0][1], -1, -1], [-1, -1, -1, Y[1][3]]]
+    drawn = model.sample(X, 20_000, random_state=2, y=fixed)
+    for x, known, samples in zip(X, fixed, drawn, strict=True):
+        items, scores = enumerated(model, x, BIO)
+        agree = np.array([all(a in (-1, b) for a, b in zip(known, item, strict=True)) for item in items])
+        expected = len(samples) * np.exp(scores[agree] - log_sum(scores[agree]))
+        numbers = {tuple(items[k]): at for at, k in enumerate(np.flatnonzero(agree))}
+        counts = np.bincount([numbers[tuple(one)] for one in samples], minlength=len(expected))
+        # Rare labelings together, as the statistic needs some expected ones per bin.
+        rare = expected < 5
+        bins = [np.append(values[~rare], values[rare].sum() + 1e-9) for values in (counts, expected)]
+        bins = [values[bins[1] > 1e-6] for values in bins]
+        assert len(bins[1]) > 3
+        assert chisquare(bins[0], bins[1] * bins[0].sum() / bins[1].sum()).pvalue > 1e-6
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10**6), rules=RULES)
+def test_training_with_rules_minimizes_the_sum_over_labelings_that_they_allow(seed, rules):
+    """Rules together with unknown labels, sets and soft labels."""
+    rng, X, Y = data(seed, rules)
+
+    def given(label):
+        others = {label, LABELS[rng.integers(3)]}
+        soft = {one: rng.uniform(0.1, 1.0) for one in sorted(others)}
+        return [label, -1, others, soft][rng.integers(4)]
+
+    partly = [[given(label) for label in y] for y in Y]
+    partly[0][0], partly[3][0] = Y[0][0], -1
+    model = HiddenCRF(Chain(labels=LABELS, start=True, rules=rules), C=0.7).fit(X, partly)
+    expected = 0.5 * model.coef_ @ model.coef_
+    for x, y in zip(X, partly, strict=True):
+        items, scores = enumerated(model, x, rules)
+        evidence = np.array([sum(map(evidence_of, y, item)) for item in items], dtype=float)
+        expected -= 0.7 * (log_sum(scores + evidence) - log_sum(scores))
+    assert model.objective_ == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))
