@@ -22,40 +22,7 @@ from latentstruct.cli.kind import (
     print_ratios,
     with_calibration,
 )
-from latentstruct.cli.kinds.chain.annotations import (
-    ANNOTATOR_ERRORS,
-    AnnotationOptions,
-    annotator_errors,
-    annotator_recall,
-    check_ratio,
-    labeled_sentences,
-    votes_of,
-    warn_about_entities,
-    weights_of,
-    with_skipped,
-    without_columns,
-)
-from latentstruct.cli.kinds.chain.files import (
-    EMPTY,
-    ChainRecord,
-    LabeledChains,
-    ReadingOptions,
-    check_labels,
-    check_marks,
-    check_rules,
-    check_sets,
-    choose,
-    has_sets,
-    is_conllu,
-    labeled_runs,
-    marked,
-    no_known_labels,
-    possible_labels,
-    read_rules,
-    read_sentences,
-    resolved,
-    single_labels,
-)
+from latentstruct.cli.kinds.chain import annotations, files
 from latentstruct.cli.lazy import ratios, windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
@@ -68,7 +35,7 @@ CONFUSIONS_SHOWN = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOptions):
+class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOptions, LabelOptions):
     """Train on sentences: one token per line, its label in one column, a blank line after each sentence.
 
     The default is a CRF. On CoNLL-2000, its F1 of chunks (93.8) is about that of an SVM with C = 0.1 (93.7).
@@ -132,7 +99,7 @@ class ChainOptions(AnnotationOptions, ReadingOptions, ConvexOptions, LabelOption
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainPrepareOptions(ReadingOptions, PrepareOptions):
+class ChainPrepareOptions(files.ReadingOptions, PrepareOptions):
     """Prepare sentences for latentstruct train chain: the features of their tokens go into files.
 
     The file is read twice, part by part: to learn features and labels, and to write them. The names of all features
@@ -175,9 +142,11 @@ class ChainKind(KindSpec):
     judged_by = "Chains: accuracy; precision, recall and F1 of chunks if the labels are BIO tags; confused labels."
     options = ChainOptions
     prepare_options = ChainPrepareOptions
-    settled_options = tuple(one.name for base in (ReadingOptions, AnnotationOptions) for one in fields(base))
+    settled_options = tuple(
+        one.name for base in (files.ReadingOptions, annotations.AnnotationOptions) for one in fields(base)
+    )
     weights_follow_from_data = True
-    record = ChainRecord
+    record = files.ChainRecord
     tasks = ("Chain",)
     features = "features.windows.WindowFeatures"
     per_example = ("X", "Y", "words")
@@ -191,24 +160,30 @@ class ChainKind(KindSpec):
     )
     headline = (("accuracy", "accuracy"), ("chunk F1", "chunks.f1"))
     main = ("chunks.f1", "accuracy")
-    tables = (TRANSITIONS, LABEL_WEIGHTS, ("confusions", "most frequent errors of annotators", ANNOTATOR_ERRORS))
+    tables = (
+        TRANSITIONS,
+        LABEL_WEIGHTS,
+        ("confusions", "most frequent errors of annotators", annotations.ANNOTATOR_ERRORS),
+    )
     info_facts = (("annotators", "mean recall {annotator_recall:%}"),)
 
     def load(self, options: ChainOptions, progress: Progress) -> Loaded:
         options.chosen_columns()
-        every = read_sentences(options.data, options.blank)
+        every = files.read_sentences(options.data, options.blank)
         progress.say(f"read {len(every)} sentences, {every.n_tokens} tokens from {options.data}")
         weight_at, annotators = options.extra_columns(every.n_columns, options.data)
-        if is_conllu(every):
+        if files.is_conllu(every):
             options.refuse("weight_column", "for CoNLL-U")
             options.refuse("annotators", "for CoNLL-U")
-        sentences = without_columns(every, [*annotators, weight_at])
+        sentences = annotations.without_columns(every, [*annotators, weight_at])
         if annotators:
-            return self._load_votes(options, sentences, votes_of(every, annotators, options.mark), annotators)
+            return self._load_votes(
+                options, sentences, annotations.votes_of(every, annotators, options.mark), annotators
+            )
         unknown, template = options.mark, options.template()
         label_at, used = options.places(sentences, options.data)
-        check_labels(sentences, label_at, used[0], options.data)
-        record = ChainRecord(
+        files.check_labels(sentences, label_at, used[0], options.data)
+        record = files.ChainRecord(
             features={},
             label_column=label_at,
             n_columns=sentences.n_columns,
@@ -216,43 +191,45 @@ class ChainKind(KindSpec):
             unknown=unknown,
             label_sets=options.label_sets,
             skipped=options.skipped,
-            conllu=is_conllu(sentences),
+            conllu=files.is_conllu(sentences),
             n_examples=len(sentences),
         )
         Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
-        check_marks(counts, unknown, options.data)
-        check_sets(options.label_sets, has_sets(Y), options.data)
+        files.check_marks(counts, unknown, options.data)
+        files.check_sets(options.label_sets, files.has_sets(Y), options.data)
         earlier = None if options.init is None else load_earlier(options, used)
         if earlier is not None:
             options = continued(options, earlier.estimator, progress)
-        tokens, labels = choose(sentences, used), single_labels(Y) - {unknown, options.skipped}
+        tokens, labels = files.choose(sentences, used), files.single_labels(Y) - {unknown, options.skipped}
         template = template.fit(tokens) if earlier is None else earlier.features.extended(tokens)
         X = template.transform(tokens)
         # Words are stored only for a report, as training needs the memory.
-        shown = LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
+        shown = files.LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
         latent = (unknown is not None or options.label_sets) and not options.labeled_only
         origins: Sequence[int] | None = None
         fit_params: dict[str, Any] = {} if earlier is None else {"init": earlier.estimator}
         if unknown is not None:
-            Y = marked(Y, unknown)
+            Y = files.marked(Y, unknown)
         if options.skipped is not None:
-            shown, Y = replace(shown, Y=record.judged(shown.Y)), with_skipped(Y, options.skipped)
+            shown, Y = replace(shown, Y=record.judged(shown.Y)), annotations.with_skipped(Y, options.skipped)
         if options.labeled_only:
-            X, Y, origins = labeled_runs(X, Y)
-            labels = single_labels(Y) - {SKIPPED}
+            X, Y, origins = files.labeled_runs(X, Y)
+            labels = files.single_labels(Y) - {SKIPPED}
             if not labels:
                 raise InputError("labeled_only", True, f"left out for {options.data}, where no token has a known label")
         elif latent:
-            warn_about_entities(Y, labels, options.entity_ratio)
-            origins = None if options.entity_ratio is not None else labeled_sentences(Y, progress, options.data)
+            annotations.warn_about_entities(Y, labels, options.entity_ratio)
+            origins = (
+                None if options.entity_ratio is not None else annotations.labeled_sentences(Y, progress, options.data)
+            )
             if origins is not None:
                 X, Y = [X[k] for k in origins], [Y[k] for k in origins]
         if weight_at is not None:
-            latent, weights = True, weights_of(every, weight_at, options.data)
+            latent, weights = True, annotations.weights_of(every, weight_at, options.data)
             fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
         labels = frozenset(options.check_declared(labels)) | (earlier.labels if earlier else frozenset())
-        check_ratio(options.entity_ratio, labels)
-        check_rules(options.allowed, labels, Y, options.data, 0)
+        annotations.check_ratio(options.entity_ratio, labels)
+        files.check_rules(options.allowed, labels, Y, options.data, 0)
         sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
         sizes |= {"n_unlabeled": sum(y.count(UNKNOWN) for y in Y)} if latent and unknown is not None else {}
         sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
@@ -283,14 +260,14 @@ class ChainKind(KindSpec):
         if not set(used) <= set(range(sentences.n_columns)):
             raise InputError("columns", options.columns, f"from 0 to {sentences.n_columns - 1}, without annotators")
         template = options.template()
-        X = template.fit_transform(choose(sentences, used))
+        X = template.fit_transform(files.choose(sentences, used))
         counts = Counter(vote for rows in votes for row in rows for vote in row)
         n_missing = counts.pop(UNKNOWN, 0)
-        check_marks(counts, None, options.data)
+        files.check_marks(counts, None, options.data)
         if not counts:
-            raise no_known_labels(options.data, options.mark)
+            raise files.no_known_labels(options.data, options.mark)
         labels = options.check_declared(counts)
-        record = ChainRecord(
+        record = files.ChainRecord(
             features=template.to_state(),
             label_column=sentences.n_columns,
             n_columns=sentences.n_columns + 1,
@@ -322,7 +299,7 @@ class ChainKind(KindSpec):
         return replace(model, estimator=estimator, record=replace(model.record, features={**state, "names": names}))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
-        return annotator_recall(model.estimator)
+        return annotations.annotator_recall(model.estimator)
 
     def training_facts(self, result: dict[str, Any]) -> Facts:
         return self.facts(result)
@@ -357,26 +334,26 @@ class ChainKind(KindSpec):
             "rules": (options.allowed, like.estimator.task_.rules),
         }
 
-    def read(self, model: Trained, held_out: HeldOut) -> LabeledChains:
+    def read(self, model: Trained, held_out: HeldOut) -> files.LabeledChains:
         name, record = held_out.data or "", model.record
         sentences = record.read(name)
         tokens = record.used_columns(sentences, name)
         record.check_labeled(sentences, name)
         Y, allowed = record.judged(record.labels_of(sentences, name)), model.labels | {record.unknown}
         for i, labels in enumerate(Y, 1):
-            if not held_out.allow_unknown and not allowed.issuperset(single_labels([labels])):
-                pairs = ((j, label) for j, item in enumerate(labels, 1) for label in possible_labels(item))
+            if not held_out.allow_unknown and not allowed.issuperset(files.single_labels([labels])):
+                pairs = ((j, label) for j, item in enumerate(labels, 1) for label in files.possible_labels(item))
                 j, label = next(pair for pair in pairs if pair[1] not in allowed)
                 raise unknown_label(f"{name}, token {j} of sentence {i}", label, model.labels, record.unknown)
-        return LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
+        return files.LabeledChains(model.features.transform(tokens), Y, tokens.column(0))
 
-    def find(self, model: Trained, data: LabeledChains) -> list[list[str]]:
+    def find(self, model: Trained, data: files.LabeledChains) -> list[list[str]]:
         return [labels.tolist() for labels in self.outputs(model, data.X)]
 
-    def labeled_examples(self, model: Trained, data: LabeledChains) -> tuple[Any, Any]:
+    def labeled_examples(self, model: Trained, data: files.LabeledChains) -> tuple[Any, Any]:
         def known(label: Any) -> Any:
             whole = model.estimator.task_.labels_.index
-            return label if all(one in whole for one in possible_labels(label)) else UNKNOWN
+            return label if all(one in whole for one in files.possible_labels(label)) else UNKNOWN
 
         return data.X, [list(map(known, labels)) for labels in data.Y]
 
@@ -385,7 +362,7 @@ class ChainKind(KindSpec):
             raise InputError("decode", F1, "best or risk for labels that are no chunk tags such as B-PER and O")
         return metrics.chunk_f1_loss
 
-    def compare(self, model: Trained, data: LabeledChains, found: list[list[str]]) -> dict[str, Any]:
+    def compare(self, model: Trained, data: files.LabeledChains, found: list[list[str]]) -> dict[str, Any]:
         return compare_chains(model.estimator, data.Y, found, model.record.unknown)
 
     def score_prepared(self, model: Trained, held_out: HeldOut) -> dict[str, Any]:
@@ -393,7 +370,7 @@ class ChainKind(KindSpec):
         truth = [labels for batch in data.batches for labels in data.task.true_outputs(batch)]
         guessed = [labels.tolist() for labels in model.estimator.predict(data)]
         scores = compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
-        return with_calibration(scores, self.reliability(model, LabeledChains(data, truth, [])))
+        return with_calibration(scores, self.reliability(model, files.LabeledChains(data, truth, [])))
 
     def predict(
         self,
@@ -414,7 +391,7 @@ class ChainKind(KindSpec):
             if answers.several and record.conllu and not text and name in answers.given_answers:
                 raise InputError(name, answers.given_answers[name], "left out for CoNLL-U")
         if rules is not None:
-            estimator = estimator.with_task(rules=read_rules(rules))
+            estimator = estimator.with_task(rules=files.read_rules(rules))
         if text:
             sentences: Any = record.read_text(data)
             record = replace(record, conllu=False)
@@ -458,8 +435,8 @@ class ChainKind(KindSpec):
         return {
             "transitions": strongest_transitions(model.estimator, top),
             "weights": strongest_weights(model.estimator, names.__getitem__, top),
-            **annotator_recall(model.estimator),
-            "confusions": annotator_errors(model.estimator, top),
+            **annotations.annotator_recall(model.estimator),
+            "confusions": annotations.annotator_errors(model.estimator, top),
         }
 
 
@@ -526,10 +503,10 @@ def with_ranks(sentences: Iterable[Any], found: Sequence[Answer]) -> tuple[list[
     return with_columns(rows, labels, ranks), [[f"{one.value:.4g}"] * len(one.y) for one in found]
 
 
-def fixed_labels(record: ChainRecord, sentences: "io.ColumnSentences", name: str) -> list[list[Any]]:
+def fixed_labels(record: files.ChainRecord, sentences: "io.ColumnSentences", name: str) -> list[list[Any]]:
     """Return the labels of sentences for --pins, -1 where they are unknown."""
     record.check_labeled(sentences, name)
-    unknown = (record.unknown, record.skipped, "?", EMPTY if record.conllu else None)
+    unknown = (record.unknown, record.skipped, "?", files.EMPTY if record.conllu else None)
     return [[UNKNOWN if one in unknown else one for one in labels] for labels in record.labels_of(sentences, name)]
 
 
@@ -543,14 +520,14 @@ def compare_chains(
     estimator: Any, Y: list[list[Any]], guessed: list[list[str]], unknown: str | int | None = None
 ) -> dict[str, Any]:
     """Return the quality of predictions, on labeled tokens; any label of a set is correct."""
-    partly_known, Y = has_sets(Y), resolved(Y, guessed)
+    partly_known, Y = files.has_sets(Y), files.resolved(Y, guessed)
     pairs = [
         [(a, b) for a, b in zip(truth, guess, strict=True) if a != unknown]
         for truth, guess in zip(Y, guessed, strict=True)
     ]
     n_tokens = sum(map(len, pairs))
     if n_tokens == 0:
-        raise no_known_labels("the data", unknown)
+        raise files.no_known_labels("the data", unknown)
     judged = [sentence for sentence in pairs if sentence]
     result: dict[str, Any] = {
         "n_examples": len(Y),

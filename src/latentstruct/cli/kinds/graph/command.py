@@ -11,17 +11,7 @@ from latentstruct.cli.answers import BEST, RISK, has_probabilities, several
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
 from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Settings, Trained, print_ratios
-from latentstruct.cli.kinds.graph.files import (
-    EXACT,
-    check_held_out_labels,
-    check_known_labels,
-    check_training_labels,
-    compare_graphs,
-    describe_inference,
-    is_known,
-    labels_of_types,
-    warn_of_unlabeled_types,
-)
+from latentstruct.cli.kinds.graph import files
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.cli.parameters import AUTO
 from latentstruct.core.lazy import np
@@ -112,7 +102,7 @@ class GraphOptions(LabelOptions):
     def estimator(self, records: Sequence["io.GraphRecord"], latent: bool) -> Any:
         """Return the untrained estimator; without latents a latent SSVM is a plain SVM."""
         task = tasks.Graph(
-            labels=labels_of_types(records, self.states) if self.labels_by_type else None,
+            labels=files.labels_of_types(records, self.states) if self.labels_by_type else None,
             hidden=self.states or None,
             shared=not self.unshared,
             max_entries=self.max_entries,
@@ -172,9 +162,9 @@ class GraphKind(KindSpec):
         hidden, name = options.states, options.data
         records = io.read_graphs(name)
         nodes = [node for record in records for node in record.nodes]
-        n_unknown = check_training_labels(records, options)
-        warn_of_unlabeled_types(nodes, name, hidden)
-        labels = frozenset(node.label for node in nodes if is_known(node))
+        n_unknown = files.check_training_labels(records, options)
+        files.warn_of_unlabeled_types(nodes, name, hidden)
+        labels = frozenset(node.label for node in nodes if files.is_known(node))
         sizes = {"n_examples": len(records), "n_nodes": len(nodes)}
         sizes["n_edges"] = sum(len(record.edges) for record in records)
         progress.say(
@@ -201,7 +191,7 @@ class GraphKind(KindSpec):
         return estimator if options.labels_by_type else estimator.set_params(task__labels=sorted(loaded.labels))
 
     def finish(self, model: Trained, loaded: Loaded) -> dict[str, Any]:
-        return {"inference": describe_inference(model.estimator, loaded.X)}
+        return {"inference": files.describe_inference(model.estimator, loaded.X)}
 
     def restore(self, model: Trained) -> "io.GraphFeatures":
         found: io.GraphFeatures = super().restore(model)
@@ -215,7 +205,7 @@ class GraphKind(KindSpec):
     def read(self, model: Trained, held_out: HeldOut) -> "list[io.GraphRecord]":
         name = held_out.data or ""
         records = io.read_graphs(name)
-        check_held_out_labels(records, name, model, held_out.allow_unknown)
+        files.check_held_out_labels(records, name, model, held_out.allow_unknown)
         model.features.transform(records)
         return records
 
@@ -227,14 +217,14 @@ class GraphKind(KindSpec):
         return model.features.transform(data), labels
 
     def compare(self, model: Trained, data: "list[io.GraphRecord]", found: list[list[Any]]) -> dict[str, Any]:
-        return compare_graphs(data, found)
+        return files.compare_graphs(data, found)
 
     def predict(self, model: Trained, data: str, output: str) -> None:
         records, estimator, answers = io.read_graphs(data), model.estimator, model.answers
         X = model.features.transform(records)
         fixed = None
         if answers.pins:
-            check_known_labels(records, data, model, False)
+            files.check_known_labels(records, data, model, False)
             fixed = io.graph_labels(records)
         if answers.several:
             ranked = several(estimator, X, answers, fixed)
@@ -247,8 +237,8 @@ class GraphKind(KindSpec):
         else:
             found = estimator.predict_latent(X) if estimator.task_.latent else estimator.predict(X)
             confidences = estimator.confidence(X) if has_probabilities(estimator) else None
-        inference = describe_inference(estimator, X)
-        if inference != EXACT:
+        inference = files.describe_inference(estimator, X)
+        if inference != files.EXACT:
             say(inference)
         hidden = estimator.task_.hidden or {}
         labels = [
