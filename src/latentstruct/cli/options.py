@@ -91,9 +91,13 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(RunOptions):
-    """The options of every training; `files` names those that are read."""
+    """The options of every training.
+
+    `files` names those that are read, and `only_for` those that have an effect for some values of --model only.
+    """
 
     files: ClassVar[tuple[str, ...]] = ("data", "valid")
+    only_for: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
 
     data: str | None
     output: Path = option(
@@ -175,6 +179,10 @@ class TrainOptions(RunOptions):
         check_one_stream(**{name: getattr(self, name) for name in self.files})
         if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
+        for name, models in self.only_for:
+            model = getattr(self, "model", "")
+            if model not in models:
+                self.refuse(name, f"for `model` {model}")
         if self.valid_source is None:
             self.refuse("calibrate", "without `valid`")
         if self.folds is None:
@@ -241,6 +249,12 @@ def convex_model_option(default: ConvexModel) -> Any:
 class ConvexOptions(TrainOptions):
     """The options of trainings with a choice of SVM, CRF and perceptron, and of the solver."""
 
+    only_for = (
+        ("rescaling", ("svm",)),
+        ("l1", ("crf",)),
+        *((name, ("svm", "crf")) for name in ("C", "tol", "solver")),
+    )
+
     model: ConvexModel = convex_model_option("svm")
     solver: SolverName = option(
         "auto", f"Solver: {', '.join(get_args(SolverName))}; auto chooses the fastest.", metavar="NAME"
@@ -251,17 +265,6 @@ class ConvexOptions(TrainOptions):
         "Weight of ‖w‖₁ for a CRF: above 0, many weights are zero; then --tol is 0.01 if not given.",
         min=0,
     )
-
-    def check(self) -> None:
-        """Raise before anything is read if options contradict each other or the results cannot be written."""
-        super().check()
-        if self.model != "svm":
-            self.refuse("rescaling", f"for `model` {self.model}")
-        if self.model != "crf":
-            self.refuse("l1", f"for `model` {self.model}")
-        if self.model == "perceptron":
-            for name in ("C", "tol", "solver"):
-                self.refuse(name, "for `model` perceptron")
 
     def estimator(self, task: Any, n_examples: int, latent: bool = False, stored: bool = False) -> Any:
         """Return the untrained estimator, which sums latents out if there are some; `stored` examples are in files."""

@@ -55,6 +55,8 @@ class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOp
     Example: latentstruct train chain train.txt --unknown '?' --valid test.txt -o tagger
     """
 
+    only_for = (*ConvexOptions.only_for, ("seen_only", ("crf",)))
+
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
     labeled_only: bool = option(False, "Leave unlabeled tokens out of training, to see whether they help.")
@@ -85,8 +87,6 @@ class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOp
             raise InputError("entity_ratio", self.entity_ratio, "a share between 0 and 1")
         if self.unknown is None or self.model != "crf":
             self.refuse("entity_ratio", "without `unknown`, and for a `model` other than crf")
-        if self.model != "crf":
-            self.refuse("seen_only", f"for `model` {self.model}")
         if self.annotators is not None:
             for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
                 self.refuse(name, "with `annotators`")

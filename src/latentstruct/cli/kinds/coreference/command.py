@@ -31,6 +31,8 @@ class CoreferenceOptions(TrainOptions):
     Example: latentstruct train coreference train.conll --valid dev.conll -o clusters
     """
 
+    only_for = (("penalty", ("latent",)),)
+
     data: str = argument("A CoNLL-2012 file or a folder of them; - is standard input.")
     model: ClusterModel = cluster_model_option("latent")
     penalty: float | None = option(
@@ -45,11 +47,6 @@ class CoreferenceOptions(TrainOptions):
 
     def held_out(self) -> HeldOut:
         return replace(super().held_out(), skip_bad=self.skip_bad)
-
-    def check(self) -> None:
-        super().check()
-        if self.model != "latent":
-            self.refuse("penalty", f"for `model` {self.model}")
 
 
 @dataclass(frozen=True, kw_only=True)

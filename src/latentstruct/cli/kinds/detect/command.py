@@ -49,6 +49,8 @@ class DetectOptions(ImageOptions):
     Example: latentstruct train detect photos labels.csv -o model; latentstruct predict model new -o found
     """
 
+    only_for = (("loss", ("modlat", "iterative")),)
+
     labels: str | None = argument(
         "Table with the header file,label; or COCO JSON; or a folder of VOC XML. Its boxes are not used.",
         None,
@@ -97,11 +99,6 @@ class DetectOptions(ImageOptions):
 
     def held_out(self) -> HeldOut:
         return replace(super().held_out(), skip_bad=self.skip_bad)
-
-    def check(self) -> None:
-        super().check()
-        if self.model == "latent":
-            self.refuse("loss", "for `model` latent")
 
     def estimator(self) -> Any:
         """Return the untrained estimator."""

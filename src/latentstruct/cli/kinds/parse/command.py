@@ -41,6 +41,8 @@ class ParseOptions(TrainOptions):
     Example: latentstruct train parse train.mrg --tags --max-length 25 --valid test.mrg -o parser
     """
 
+    only_for = (("loss", ("svm", "latent")), ("splits", SPLITTING), ("restarts", SPLITTING))
+
     data: str = argument("Trees in brackets; - is standard input.")
     model: Literal["svm", "crf", "latent", "hidden-crf"] = option(
         "svm", "svm, crf; latent, hidden-crf: labels with hidden variants.", metavar="NAME"
@@ -72,14 +74,6 @@ class ParseOptions(TrainOptions):
     def chooses(self) -> bool:
         """Whether anything is chosen by folds."""
         return super().chooses or str(self.splits) == AUTO
-
-    def check(self) -> None:
-        super().check()
-        if self.model not in ("svm", "latent"):
-            self.refuse("loss", f"for `model` {self.model}")
-        if self.model not in SPLITTING:
-            for name in ("splits", "restarts"):
-                self.refuse(name, f"for `model` {self.model}")
 
 
 @dataclass(frozen=True, kw_only=True)
