@@ -74,12 +74,27 @@ def test_upper_bounds_are_those_of_maxima_alone(mode, soft):
     assert side.bounded_above == (not soft[1] and (mode == "clamped" or not soft[0]))
 
 
-def test_the_search_for_slack_keeps_the_largest_product_of_all_scales():
+def alignments():
+    """Return a task whose best outputs for slack rescaling are found by search, and its batch of three pairs."""
     X = [("ACDEFGH", "ACDFGH"), ("KLMNPQR", "KLNPQRS"), ("WYACDE", "WACDEE")]
     Y = [np.stack([np.arange(n), np.arange(n)], axis=1) for n in (4, 5, 3)]
     task = Alignment()
     task.learn(X, Y)
-    side = SlackOracle(task, task.prepare(X, Y), np.ones(3))
+    return task, task.prepare(X, Y)
+
+
+def test_the_value_is_that_of_the_outputs_found_where_upper_bounds_are_unknown():
+    task, batch = alignments()
+    objective = build_objective(task, batch, np.ones(3), Temperature(), rescaling="slack")
+    w = np.full(task.n_features, 0.1)
+    value, bound, exact = objective.evaluate_with_bound(w)
+    assert (bound, exact) == (np.inf, False)
+    assert objective.value(w) == value == pytest.approx(0.5 * w @ w + objective.plus.planes(w).values.sum())
+
+
+def test_the_search_for_slack_keeps_the_largest_product_of_all_scales():
+    task, batch = alignments()
+    side = SlackOracle(task, batch, np.ones(3))
     best_scales = set()
     for w in np.random.default_rng(0).normal(scale=0.3, size=(20, task.n_features)):
         products = []
