@@ -189,6 +189,18 @@ EXPERIMENTS = {
         "latentstruct_papers.tracks",
         "Tracks of pedestrians and dividing cells by learned costs",
         ("mot_tracks", "cell_tracks"),
+        in_trials=True,
+    ),
+    "topics": Experiment(
+        "latentstruct_papers.topics",
+        "Sets of topics of Reuters-21578 with scores of pairs",
+        ("reuters21578",),
+    ),
+    "certified-graphs": Experiment(
+        "latentstruct_papers.certified_graphs",
+        "Structural SVMs on graphs with loops, with proved gaps",
+        ("snakes", "msrc_v2"),
+        in_trials=True,
     ),
     "half-labeled": Experiment(
         "latentstruct_papers.half_labeled",

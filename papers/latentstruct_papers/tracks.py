@@ -1,6 +1,6 @@
 """Tracks of pedestrians and of dividing cells: integer programs whose costs are learned, from all labels or a fifth."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from scipy.optimize import linear_sum_assignment
 
 from latentstruct.core.protocols import HARD
 from latentstruct.estimators import LatentSSVM, StructuralSVM
-from latentstruct.progress.eta import Steps
 from latentstruct.tasks.program.builders import tracking, tracking_output
 from latentstruct.tasks.program.task import Program
 from latentstruct_papers.datasets.tracks import CELL_LEVELS, Tracks, load_cells, load_pedestrians
@@ -25,9 +24,10 @@ TRAIN, HELD_OUT, TEST = (
 )
 CELL_FRAMES = ((0, 40), (40, 50), (50, 100))
 """Frames to train on, held out and to test on."""
+PEDESTRIANS = "pedestrians"
 LENGTHS = {"pedestrians": 60, "cells": 10}
 """Frames of one program of training."""
-STRENGTHS = (0.001, 0.01, 0.1)
+STRENGTHS = (0.01, 0.1, 1.0)
 KEPT, MASKS = 0.2, 3
 """Share of labels that are kept, and number of random choices of these."""
 RADIUS, MATCHED = 30.0, 15.0
@@ -228,22 +228,20 @@ class Part(NamedTuple):
     test: list[Video]
 
 
-def parts(setup: Setup) -> Iterator[Part]:
-    """Yield pedestrians, and cells at each level of noise."""
+def load_part(name: str, data_home: str | None, quick: bool) -> Part:
+    """Return pedestrians, or cells at one level of noise."""
+    if name == PEDESTRIANS:
 
-    def whole(name: str) -> Video:
-        tracks = load_pedestrians(name, setup.data_home)
-        return make_video("pedestrians", tracks, (0, np.inf))
+        def whole(one: str) -> Video:
+            return make_video(PEDESTRIANS, load_pedestrians(one, data_home), (0, np.inf))
 
-    train = TRAIN[:1] if setup.quick else TRAIN
-    loaded = [load_pedestrians(name, setup.data_home) for name in train]
-    videos = [one for t in loaded for one in windows("pedestrians", t, 1, int(t.truth[:, 0].max()) + 1)]
-    yield Part("pedestrians", "pedestrians", videos, [whole(n) for n in HELD_OUT], [whole(n) for n in TEST])
-    for level in CELL_LEVELS[:1] if setup.quick else CELL_LEVELS:
-        tracks = load_cells(level, setup.data_home)
-        (first, last), *others = CELL_FRAMES
-        held_out, test = ([make_video("cells", tracks, frames)] for frames in others)
-        yield Part(f"cells, noise {level}", "cells", windows("cells", tracks, first, last), held_out, test)
+        loaded = [load_pedestrians(one, data_home) for one in (TRAIN[:1] if quick else TRAIN)]
+        videos = [one for t in loaded for one in windows(PEDESTRIANS, t, 1, int(t.truth[:, 0].max()) + 1)]
+        return Part(name, PEDESTRIANS, videos, [whole(one) for one in HELD_OUT], [whole(one) for one in TEST])
+    tracks = load_cells(int(name.split()[-1]), data_home)
+    (first, last), *others = CELL_FRAMES
+    held_out, test = ([make_video("cells", tracks, frames)] for frames in others)
+    return Part(name, "cells", windows("cells", tracks, first, last), held_out, test)
 
 
 def mean_f1(videos: Sequence[Video], outputs: Sequence[NDArray[Any]]) -> float:
@@ -312,6 +310,11 @@ def measure(part: Part, masks: int) -> dict[str, list[list[Scores]]]:
     }
 
 
+def measure_problem(name: str, data_home: str | None, quick: bool) -> dict[str, list[list[Scores]]]:
+    """Return the scores of one problem."""
+    return measure(load_part(name, data_home, quick), 1 if quick else MASKS)
+
+
 def result_table(found: dict[str, dict[str, list[list[Scores]]]]) -> Table:
     """Return identity F1, counts of errors and F1 of divisions."""
     rows: list[list[Any]] = []
@@ -344,18 +347,23 @@ def claims(found: dict[str, dict[str, list[list[Scores]]]]) -> list[Claim]:
     return shown
 
 
+def _show(arguments: tuple[Any, ...], result: dict[str, Any]) -> str:
+    shown = ", ".join(
+        f"{method} {np.mean([identity_f1(Scores(*one)) for some in repeats for one in some]):.3f}"
+        for method, repeats in result.items()
+    )
+    return f"{arguments[0]}: identity F1 {shown}"
+
+
 def run(setup: Setup) -> Findings:
     """Track pedestrians and dividing cells by learned costs, costs by hand and frame by frame."""
-    everything = list(parts(setup))
-    steps = Steps(setup.say, len(everything), "problems")
-    found = {}
-    for part in everything:
-        found[part.name] = measure(part, 1 if setup.quick else MASKS)
-        shown = ", ".join(
-            f"{method} {np.mean([identity_f1(one) for some in repeats for one in some]):.3f}"
-            for method, repeats in found[part.name].items()
-        )
-        steps.done(f"{part.name}: identity F1 {shown}")
+    names = [PEDESTRIANS, *(f"cells, noise {level}" for level in (CELL_LEVELS[:1] if setup.quick else CELL_LEVELS))]
+    arguments = [(name, setup.data_home, setup.quick) for name in names]
+    measured = setup.trials.run(measure_problem, arguments, setup.say, "problems", _show)
+    found = {
+        name: {method: [[Scores(*one) for one in some] for some in repeats] for method, repeats in result.items()}
+        for name, result in zip(names, measured, strict=True)
+    }
     differs = [
         "No paper has these models: detections are those of the data sets, links join detections at most two frames "
         "apart, and there are no features of appearance.",
