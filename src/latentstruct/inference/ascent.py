@@ -36,8 +36,9 @@ NOTHING = Temperature(0.0, 0.0)
 
 def is_proved(values: ArrayLike, excess: ArrayLike, tol: float = PROVED) -> NDArray[np.bool_]:
     """Return whether values are maxima that are known to be exact; −inf is one only if nothing can be above it."""
-    size = np.abs(np.maximum(values, -np.finfo(float).max))
-    return np.asarray(np.where(np.isfinite(values), excess <= tol * np.maximum(1.0, size), np.equal(excess, 0.0)))
+    known, above = np.asarray(values), np.asarray(excess)
+    size = np.abs(np.maximum(known, -np.finfo(float).max))
+    return np.asarray(np.where(np.isfinite(known), above <= tol * np.maximum(1.0, size), above == 0.0))
 
 
 class Ascent:
@@ -138,10 +139,10 @@ class Ascent:
         in_unary, in_tables, in_states = (
             slice(*at[k : k + 2]) for at in (selected.unary_at, selected.tables_at, selected.variables_at)
         )
-        one, best = structure.only(selected.graphs[k]), (float(search.values[k]), search.states[in_states])
+        one, value, states = structure.only(selected.graphs[k]), float(search.values[k]), search.states[in_states]
         rest = Rest(one, work.unary[in_unary], work.tables[in_tables], self.max_entries, self.tol)
-        *best, uppers[k] = rest.search(reach[in_unary], *best, float(uppers[k]))
-        search.values[k], search.states[in_states] = best
+        found = rest.search(reach[in_unary], value, states, float(uppers[k]))
+        search.values[k], search.states[in_states], uppers[k] = found
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,8 @@ class BoundedInference:
             division.minimize(stage * scale, self.max_iter)
             upper = min(upper, division.upper(0.0))
             best = max(best, self._best(unary, tables, 0.0, division.decode()), key=lambda found: found[0])
-            *best, upper = rest.search(division.reach(stage * scale), *best, upper)
+            value, states, upper = rest.search(division.reach(stage * scale), *best, upper)
+            best = value, states
             if upper == best[0] or is_proved(best[0], upper - best[0], self.tol):
                 break
         return Bounds(best[0], max(upper, best[0]), best[1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,7 @@ class ClassTask(LearnedLabels, BaseTask[ClassBatch]):
     labels: Sequence[Hashable] | None
     costs: Any
     bias: float
-    _earlier_labels = ()
+    _earlier_labels = cast("Sequence[Hashable]", ())  # no field of the structures that are data classes
 
     @property
     def biased_(self) -> bool:
