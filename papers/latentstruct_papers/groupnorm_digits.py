@@ -177,6 +177,25 @@ def measure_budget(pair: DigitPair, sparse: Fitted, budget: int) -> Budget:
     )
 
 
+def time_all_angles(digits: Sequence[int], setting: Sequence[Any], data_home: str | None) -> list[float]:
+    """Return CPU seconds an image for the features of all angles: by rotating, and by one matrix of each angle."""
+    sizes = Sizes(*setting)
+    (pair,) = load_pairs(data_home, [digits], sizes.train, sizes.test)
+    states = np.arange(N_ANGLES)
+
+    def rotate_and_project() -> None:
+        for state in states:
+            pair.views.project(pair.views.rotate(pair.test_images, int(state)))
+
+    seconds = cpu_seconds(rotate_and_project), cpu_seconds(lambda: pair.views.transform(pair.test_images, states))
+    return [one / len(pair.y_test) for one in seconds]
+
+
+def _show_time(arguments: tuple[Any, ...], found: list[float]) -> str:
+    name = "-".join(map(str, arguments[0]))
+    return f"{name}: {1e6 * found[0]:.1f} µs an image for features of all angles, {1e6 * found[1]:.1f} µs folded"
+
+
 def select_angles(
     pair: DigitPair, sparse: Fitted, dense: dict[str, tuple[Any, NDArray[np.float64]]], draws: int
 ) -> Selection:
@@ -238,6 +257,7 @@ def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
     sizes = (QUICK if setup.quick else FULL) if sizes is None else sizes
     plan: list[tuple[Any, ...]] = [(digits, tuple(sizes), setup.data_home) for digits in sizes.pairs]
     found = setup.trials.run(examine, plan, setup.say, "pairs", _show)
+    times = setup.trials.run(time_all_angles, plan, setup.say, "times", _show_time)
     sparse = [Sparse(**one) for part in found for one in part["sparse"]]
     budgets = [Budget(**one) for part in found for one in part["budgets"]]
     selections = [Selection(**part["selection"]) for part in found]
@@ -264,11 +284,12 @@ def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
             tables.curve_table(selections),
         ],
         plots=plots,
-        claims=tables.claims(sparse, compared, selections, budgets),
+        claims=tables.claims(sparse, compared, selections, budgets, times),
         settings={
             "sizes": sizes._asdict(),
             "norms": {one["main"]["pair"]: np.round(one["main"]["norms"], 4).tolist() for one in found},
             "selections": [one._asdict() for one in selections],
+            "seconds_of_all_angles": times,
         },
     )
 

@@ -466,7 +466,7 @@ def test_groupnorm_experiment(in_place_of_mnist):
     sizes = groupnorm_digits.Sizes(((1, 7),), (100.0,), 2, 3, 20, 40, 40, 20.0)
     said = []
     found = groupnorm_digits.run(Setup(say=said.append), sizes)
-    assert len(said) == 1
+    assert len(said) == 2
     path, accuracy, budgets, times, descent, curve = found.tables
     assert [row[:3] for row in path.rows] == [["1-7", "×100", "0.01"]]
     assert len(path.rows[0][3].split(", ")) == 2
