@@ -11,7 +11,12 @@ from scipy import stats
 
 from error_fields import raises
 from latentstruct import LatentSSVM, Motif
+from latentstruct.cli.kinds.motif.command import MotifOptions
+from latentstruct.cli.kinds.motif.files import MotifData
+from latentstruct.cli.kinds.motif.search import MotifSearch
 from latentstruct.data.alphabets import DNA, PROTEIN
+from latentstruct.io import Sequences
+from latentstruct.progress.display import Progress
 from latentstruct.tasks.motif.background import describe_differences, repeat_content, shuffle_sequences
 from latentstruct.tasks.motif.significance import BestScores, score_enrichment
 from latentstruct.tasks.motif.sites import mask_sites
@@ -90,16 +95,20 @@ def test_counts_above_the_threshold():
 
 
 def test_p_values_are_uniform_if_there_is_no_motif():
-    """A model of random sequences, tested on others: a small version of the experiment in the documentation."""
+    """The search of the command on 500 sets of random sequences against others."""
     rng = np.random.default_rng(0)
-    p_values = []
-    for _ in range(60):
-        X = ["".join(rng.choice(list("ACGT"), 30)) for _ in range(200)]
-        y = np.tile([1, -1], 100)
-        model = LatentSSVM(Motif(6, 0, 2), C=1.0, tol=0.1).fit(X[:60], y[:60])
-        scores = model.decision_function(X[60:])
-        p_values.append(score_enrichment(scores[y[60:] > 0], scores[y[60:] < 0]).p_value)
+    names, p_values = [str(i) for i in range(90)], []
+    for seed in range(500):
+        X = ["".join(letters) for letters in rng.choice(list("ACGT"), (180, 15))]
+        positive, negative = (Sequences(names, [""] * 90, part) for part in (X[:90], X[90:]))
+        given = {"width": "5", "order": 0, "restarts": 1, "strands": 1, "test_share": 0.8, "seed": seed}
+        search = MotifSearch(
+            MotifOptions(data=None, positive="p.fa", **given), MotifData(positive, negative, None, DNA), 1.0
+        )
+        search.run(Progress(quiet=True))
+        p_values.append(search.tests[0].enrichment.p_value)
     assert stats.kstest(p_values, "uniform").pvalue > 1e-3
+    assert np.mean(np.array(p_values) <= 0.01) < 0.03
 
 
 def test_sequences_with_a_site_are_recognized_and_masked():

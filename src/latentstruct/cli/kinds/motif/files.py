@@ -221,11 +221,7 @@ class MotifData(MotifParts):
         from latentstruct.io import Sequences
 
         others = [part for part in (self.negative, self.background) if part is not None]
-        names, descriptions, sequences = (
-            [value for part in others for value in getattr(part, field)]
-            for field in ("names", "descriptions", "sequences")
-        )
-        return JudgedSequences(self.positive, Sequences(names, descriptions, sequences))
+        return JudgedSequences(self.positive, sum(others, Sequences([], [], [])))
 
     def with_shuffled(self, k: int, seed: int) -> "MotifData":
         """Return the positive sequences with shuffled copies as negative ones.
