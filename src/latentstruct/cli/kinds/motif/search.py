@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ WORD_LENGTHS = {"dna": 4, "protein": 2}
 """Letters of the words that are compared with a motif."""
 WORD_WEIGHTS = (0.0, 0.25, 1.0, 4.0)
 """Weights of words beside the motif that are compared; 0 is the motif alone."""
+WORD_CS = (0.001, 0.01, 0.1)
+"""Values of C with which they are compared if C is auto: large weights need small values."""
 EQUAL_AREAS = 0.003
 """Difference of areas under the ROC curve that is ignored; the smallest of equal values is taken."""
 
@@ -201,8 +203,8 @@ class MotifSearch:
             raise InputError("motifs", got, f"1, or at least {3 * LEAST_HELD_OUT} sequences of each class")
         return np.zeros(len(self.data[0]), dtype=bool)
 
-    def _svm(self, width: int, restarts: int, kmer_weight: float = 0.0) -> Any:
-        return self.options.motif_svm(width, restarts, self.C, kmer_weight)
+    def _svm(self, width: int, restarts: int) -> Any:
+        return self.options.motif_svm(width, restarts, self.C, 0.0)
 
     def _fit(self, model: Any, X: list[str], rows: Any, **given: Any) -> Any:
         """Return a model trained on some sequences, in which sites may be masked."""
@@ -303,23 +305,26 @@ class MotifSearch:
                     model = self._fit(self._svm(width, 1), X, trained, coef_init=resized(model, width))
                     yield width, model
 
-        return int(self._choose("width", widths, models, rows, progress))
+        return int(self._settle(self._compare("width", widths, models, rows, self.C), progress))
 
     def _choose_kmer_weight(self, rows: Any, progress: Progress) -> float:
         """Return the weight of the words beside the motif that distinguishes sequences best; 0 if they do not help."""
         X = self.data[0]
 
-        def models(trained: Any) -> Iterator[tuple[float, Any]]:
+        def models(C: float, trained: Any) -> Iterator[tuple[float, Any]]:
             alone = self._fit(self._svm(self.width, self.options.restarts), X, trained)
             yield WORD_WEIGHTS[0], alone
             begun = self._with_words(alone.coef_)
             for weight in WORD_WEIGHTS[1:]:
-                yield weight, self._fit(self._svm(self.width, 1, weight), X, trained, coef_init=begun)
+                model = self.options.motif_svm(self.width, 1, C, weight)
+                yield weight, self._fit(model, X, trained, coef_init=begun)
 
-        return float(self._choose("kmer_weight", WORD_WEIGHTS, models, rows, progress))
+        Cs = WORD_CS if self.options.chooses_C else (self.C,)
+        compared = [self._compare("kmer_weight", WORD_WEIGHTS, partial(models, C), rows, C) for C in Cs]
+        return float(self._settle(max(compared, key=lambda one: float(one.means.max())), progress))
 
-    def _choose(self, name: str, values: Sequence[Any], models: ModelsOfFold, rows: Any, progress: Progress) -> Any:
-        """Return the value whose models distinguish sequences best that were not trained on.
+    def _compare(self, name: str, values: Sequence[Any], models: ModelsOfFold, rows: Any, C: float) -> FoldScores:
+        """Return how well the models of all values distinguish sequences that were not trained on.
 
         Values are compared by folds of the sequences that are not held out, so that the test of the motif remains
         valid, and with words alone, without a motif.
@@ -328,19 +333,27 @@ class MotifSearch:
         kinds = [rng.permutation(rows[y[rows] == sign])[:MOST_TO_CHOOSE] for sign in (1, -1)]
         folds = [np.concatenate([kind[k::CHOICE_FOLDS] for kind in kinds]) for k in range(CHOICE_FOLDS)]
         areas, plain = np.zeros((len(values), CHOICE_FOLDS)), np.zeros(CHOICE_FOLDS)
-        length = self.options.kmers or WORD_LENGTHS[self.options.letters.name]
-        words = self._counted_words(X, length)
+        words = self._counted_words(X, self._word_length)
         for k, judged in enumerate(folds):
             trained = np.concatenate([fold for j, fold in enumerate(folds) if j != k])
             for value, model in models(trained):
                 areas[values.index(value), k] = roc_area(y[judged] > 0, model.decision_function([X[i] for i in judged]))
-            plain[k] = self._area_of_words(words, trained, judged)
-        choice = FoldScores(name, values, areas, baseline=plain, tolerance=EQUAL_AREAS)
+            plain[k] = self._area_of_words(words, trained, judged, C)
+        return FoldScores(name, values, areas, baseline=plain, tolerance=EQUAL_AREAS)
+
+    def _settle(self, choice: FoldScores, progress: Progress) -> Any:
+        """Keep and print a comparison; return the value that is chosen."""
         self.choices.append(choice)
-        shown = ", ".join(f"{value:g}: {area:.3f}" for value, area in zip(values, choice.means, strict=True))
-        alone = f"words of {length} letters without a motif: {plain.mean():.3f}"
-        progress.say(f"{name} {choice.value:g} chosen by the cross-validated AUC ({shown}; {alone})")
+        assert choice.baseline is not None
+        shown = ", ".join(f"{value:g}: {area:.3f}" for value, area in zip(choice.values, choice.means, strict=True))
+        alone = f"words of {self._word_length} letters without a motif: {choice.baseline.mean():.3f}"
+        progress.say(f"{choice.parameter} {choice.value:g} chosen by the cross-validated AUC ({shown}; {alone})")
         return choice.value
+
+    @property
+    def _word_length(self) -> int:
+        """The length of the words that are compared with a motif."""
+        return self.options.kmers or WORD_LENGTHS[self.options.letters.name]
 
     def _counted_words(self, X: list[str], length: int) -> Any:
         """Return how often each word is in each sequence, as a sparse matrix of shape (n, number of words)."""
@@ -348,10 +361,10 @@ class MotifSearch:
         indptr, places, data = words.rows(*numbered_letters(X, self.options.letters))
         return sparse.csr_array((data, places, indptr), shape=(len(X), words.n_features))
 
-    def _area_of_words(self, words: Any, trained: Any, judged: Any) -> float:
+    def _area_of_words(self, words: Any, trained: Any, judged: Any, C: float) -> float:
         """Return the area under the ROC curve of a linear SVM on words."""
         _, y, weight = self.data
-        model = self.options.build("StructuralSVM", tasks.Multiclass(bias=1.0), C=self.C)
+        model = self.options.build("StructuralSVM", tasks.Multiclass(bias=1.0), C=C)
         model.fit(words[trained], y[trained], sample_weight=weight[trained])
         return roc_area(y[judged] > 0, model.decision_function(words[judged]))
 
