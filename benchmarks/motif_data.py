@@ -129,7 +129,7 @@ def word_svm(X: list[str], y: NDArray[np.int64], train: NDArray[np.int64], optio
 
 
 def show_words(folder: Path) -> None:
-    """Compare words beside a motif, with the default C, with a motif alone and with words alone."""
+    """Compare words beside a motif with a motif alone and with words alone, each with C chosen by folds."""
     for name, X, y, options in labeled_sets(Path(os.environ["LATENTSTRUCT_DATA"]) / "motif_fasta"):
         folds = fold_groups(related_groups(X), y, N_FOLDS, np.random.default_rng(0))
         found: dict[str, list[tuple[float, float]]] = {"motif with words": [], "motif": [], "words": []}
@@ -138,7 +138,7 @@ def show_words(folder: Path) -> None:
         for k in range(N_FOLDS):
             train, test = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
             for method, kmers in (("motif with words", known["--kmers"]), ("motif", 0)):
-                given = {**known, "--kmers": kmers, "-o": folder / "model"}
+                given = {**known, "--kmers": kmers, "-C": "auto", "-o": folder / "model"}
                 files = write_classes(folder, X, y, train)
                 flat = [part for pair in given.items() for part in pair]
                 result = json.loads(command("train", "motif", *files, *flat, "--json", "-q"))
