@@ -45,7 +45,7 @@ def test_evaluation_reads_standard_input_once():
     HeldOut(positive="-", negative="some.fa").check(KINDS["motif"])
 
 
-@pytest.mark.parametrize("kind", ["chain", "cluster", "coreference", "graph", "parse", "rank"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_help_names_both_meanings_of_tol(kind):
     shown = " ".join(re.sub(r"[│|]", " ", run("train", kind, "--help").stdout).split())
     assert (

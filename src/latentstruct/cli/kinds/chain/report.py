@@ -94,7 +94,8 @@ def examples(model: Trained, data: LabeledChains, guessed: list[list[str]]) -> E
     unknown = model.record.unknown
     scores = compare_chains(model.estimator, data.Y, guessed, unknown)
     data = replace(data, Y=resolved(data.Y, guessed))
-    wrong = [_errors(truth, guess, unknown) for truth, guess in zip(data.Y, guessed, strict=True)]
+    pairs = (zip(truth, guess, strict=True) for truth, guess in zip(data.Y, guessed, strict=True))
+    wrong = [Counter((a, b) for a, b in labels if a not in (b, unknown)) for labels in pairs]
     known = np.array([sum(label != unknown for label in truth) for truth in data.Y])
     counts = np.array([errors.total() for errors in wrong], dtype=np.float64)
     losses = np.divide(counts, known, out=np.full(len(counts), np.nan), where=known > 0)
@@ -118,10 +119,6 @@ def _overview(scores: dict[str, Any], Y: list[Any], guessed: list[Any], unknown:
         blocks.append(TableBlock("Chunks by type", ("type", "precision", "recall", "F1", "true"), rows))
     pairs = [pair for y, found in zip(Y, guessed, strict=True) for pair in zip(y, found, strict=True)]
     return blocks + confusion_table([pair for pair in pairs if pair[0] != unknown], "labels")
-
-
-def _errors(truth: list[str], guess: list[str], unknown: str | None) -> Counter[tuple[str, str]]:
-    return Counter((a, b) for a, b in zip(truth, guess, strict=True) if a not in (b, unknown))
 
 
 def _remark(errors: Counter[tuple[str, str]], n_known: int, truth: list[str]) -> str:

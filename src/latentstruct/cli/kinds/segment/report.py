@@ -98,7 +98,8 @@ def _draw(model: Trained, data: LabeledImages, name: str) -> list[Block]:
     numbers = [k + 1 for k in range(len(codes))]
     unknown = float((true == UNKNOWN).mean())
     hatched = f" Hatched: unknown, {show_percent(unknown)} of the pixels." if unknown else ""
-    seen = [_areas(labels, names) for labels in (found, true)]
+    known = [Counter(labels[labels != UNKNOWN].tolist()).most_common() for labels in (found, true)]
+    seen = [", ".join(f"{names[k]} {show_percent(n / true.size)}" for k, n in areas) or "none" for areas in known]
     return [
         Photo(small, f"The image {name}.", "The image"),
         Photo(draw_regions(small, found, colors, numbers), f"Predicted labels: {seen[0]}.", "Predicted labels"),
@@ -117,12 +118,6 @@ def _numbered(labels: NDArray[np.int64], codes: list[int]) -> NDArray[np.int64]:
     found, inverse = np.unique(labels, return_inverse=True)
     numbers = np.array([place.get(code, UNKNOWN) for code in found.tolist()], dtype=np.int64)
     return numbers[inverse].reshape(labels.shape)
-
-
-def _areas(labels: NDArray[np.int64], names: list[str]) -> str:
-    """Return the fraction of the image with each label."""
-    known = Counter(labels[labels != UNKNOWN].tolist())
-    return ", ".join(f"{names[k]} {show_percent(n / labels.size)}" for k, n in known.most_common()) or "none"
 
 
 def _legend(names: list[str], colors: list[Color]) -> Drawing:
