@@ -34,6 +34,14 @@ def test_calls_of_a_smoothed_objective_are_counted():
     assert objective.plus.tally.calls == 2 * objective.n_examples
 
 
+def test_known_outputs_have_the_values_of_their_planes():
+    objective, w = problem()
+    side = objective.plus
+    clamped = planes_of(side.task, side.batch, Query(w, "clamped"))
+    np.testing.assert_allclose(objective.minus.planes(w).values, clamped.values)
+    np.testing.assert_allclose(objective.minus.planes(w, np.array([3, 1])).values, clamped.values[[3, 1]])
+
+
 def test_features_of_known_outputs_are_computed_once():
     matrix, calls = np.arange(8.0).reshape(4, 2), []
 
