@@ -107,6 +107,7 @@ EXPERIMENTS = {
         "latentstruct_papers.mssvm_msrc",
         "Marginal SSVM, table 4: classes of image patches",
         ("msrc_v2",),
+        in_trials=True,
     ),
     "modlat-detection": Experiment(
         "latentstruct_papers.modlat_detection",

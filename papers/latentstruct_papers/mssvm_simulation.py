@@ -147,12 +147,12 @@ def claim_above(
     return compare(what, paper, ours, others)
 
 
-def compare(what: str, paper: tuple[float, float], ours: Vector, others: Vector) -> Claim:
+def compare(what: str, paper: tuple[float, float], ours: Vector, others: Vector, trials: str = "trials") -> Claim:
     """Return the claim that the accuracies of one method are above those of another on the same trials."""
     apart = ours - others
     found = f"{100 * ours.mean():.1f}, {100 * others.mean():.1f}: {show_mean(apart, signed=True)}"
     verdict = above(apart, (paper[0] - paper[1]) / 100)
-    return Claim(what, f"{paper[0]:.1f}, {paper[1]:.1f}", f"{found} over {len(apart)} trials", verdict)
+    return Claim(what, f"{paper[0]:.1f}, {paper[1]:.1f}", f"{found} over {len(apart)} {trials}", verdict)
 
 
 class Scores:

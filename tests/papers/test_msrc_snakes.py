@@ -279,8 +279,14 @@ def test_experiment_with_photographs(tmp_path, monkeypatch):
     names = [f"{series}_{k}_s" for series in (1, 2) for k in range(6)]
     write_msrc(tmp_path, names)
     monkeypatch.setattr(mssvm_msrc, "MAX_ITER", 2)
+    monkeypatch.setattr(mssvm_msrc, "QUICK_SPLITS", 2)
     found = mssvm_msrc.run(Setup(str(tmp_path), True, lambda text: None))
-    accuracies, differences, classes, training = found.tables
+    accuracies, differences, classes, splits, training = found.tables
+    assert [row[0] for row in splits.rows] == [1, 2, "mean"]
+    # The first split is that of the other tables.
+    assert float(splits.rows[0][1]) == pytest.approx(float(accuracies.rows[-2][-1]), abs=0.06)
+    assert [claim.paper for claim in found.claims] == ["78.6, 77.1", "78.6, 77.7"]
+    assert all(claim.found.endswith("over 2 random splits") for claim in found.claims)
     assert [row[0] for row in accuracies.rows] == [*mssvm_msrc.FIVE, "mean of classes", "all patches"]
     assert accuracies.rows[2][1::2] != accuracies.rows[2][2::2]
     assert [row[2] for row in accuracies.rows[:5]] == list(mssvm_msrc.PUBLISHED["MSSVM"])
