@@ -23,6 +23,7 @@ FUZZERS = [["fuzz.matrices", "--mutants", "1000"], ["fuzz", "--inputs", "2000"]]
 TESTS = [
     "tests/kernels",
     "tests/inference",
+    "tests/neural",
     "tests/planes",
     "tests/tasks",
     "tests/features/test_features.py",
