@@ -82,17 +82,29 @@ def keep_results(folder: Path, suites: dict[str, list[Line]]) -> dict[str, Any]:
 
 
 def write_table(suites: dict[str, Any], path: Path) -> None:
-    """Write the documented suites that were run as a table: ratios to peers, and rates."""
+    """Write the documented suites as a table: ratios to peers, and rates. Rows that were not measured again stay."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = {(_suite_of(row), *row[:2]): row for row in list(csv.reader(file))[1:]}
+    for name in (one for one in DOCUMENTED if one in suites):
+        suite = f"{name}, {suites[name]['measured'][:10]}"
+        for line in suites[name]["lines"]:
+            if line["peer_name"] not in FIXED:
+                peer, ratio = line["peer_name"], f"{line['ratio']:.2g}"
+            elif line["peer_name"] == "target":
+                peer = ratio = "–"
+            else:
+                continue
+            rows[name, line["what"], peer] = [line["what"], peer, ratio, line["reached"], suite]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("work", "peer", "ratio", "reached", "suite, day"))
-        for name in (one for one in DOCUMENTED if one in suites):
-            suite = f"{name}, {suites[name]['measured'][:10]}"
-            for line in suites[name]["lines"]:
-                if line["peer_name"] not in FIXED:
-                    writer.writerow((line["what"], line["peer_name"], f"{line['ratio']:.2g}", line["reached"], suite))
-                elif line["peer_name"] == "target":
-                    writer.writerow((line["what"], "–", "–", line["reached"], suite))
+        writer.writerows(sorted(rows.values(), key=lambda row: DOCUMENTED.index(_suite_of(row))))
+
+
+def _suite_of(row: list[str]) -> str:
+    return row[-1].partition(",")[0]
 
 
 def results_page(suites: dict[str, Any]) -> Page:
