@@ -25,7 +25,7 @@ from latentstruct_papers.digit_pairs import (
     show_difference,
     show_share,
 )
-from latentstruct_papers.findings import Findings, Table
+from latentstruct_papers.findings import Claim, Findings, Table
 from latentstruct_papers.trials import Setup
 
 if TYPE_CHECKING:
@@ -158,6 +158,17 @@ def accuracy_table(outcomes: Sequence[Outcome]) -> Table:
     )
 
 
+def claims(outcomes: Sequence[Outcome]) -> list[Claim]:
+    """Return states, accuracy and time of an image along the path, and without group norm."""
+    shown = []
+    for one in outcomes:
+        states = "" if one.states is None else f"{one.states} states, "
+        microseconds = 1e6 * (one.features + one.predicting) / len(one.right)
+        shown.append(f"{one.name}: {states}{show_share(one.right)} %, {microseconds:.1f} µs")
+    what = f"states kept of {N_STATES}, accuracy, CPU time from the pixels of an image to its digit"
+    return [Claim(what, "", "; ".join(shown), "no published figure")]
+
+
 def angle_table(outcomes: Sequence[Outcome]) -> Table:
     """Return how many angles each digit keeps."""
     kept = [one for one in outcomes if one.norms is not None and one.name != SEPARATE]
@@ -222,6 +233,7 @@ def run(setup: Setup, sizes: Sizes | None = None) -> Findings:
             f"{sizes.iterations} iterations each at most.",
         ],
         tables=[accuracy_table(outcomes), angle_table(outcomes)],
+        claims=claims(outcomes),
         plots={"states": trade_plot(outcomes), "norms": norm_plot(middle)},
         settings={
             "sizes": sizes._asdict(),

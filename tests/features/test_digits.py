@@ -508,5 +508,7 @@ def test_experiment_with_many_digits(in_place_of_mnist, monkeypatch):
     assert all(1 <= number < 33 for number in kept)
     assert [sum(row[1:]) for row in angles.rows] == kept
     assert found.settings["accuracies"][groupnorm_mnist.SEPARATE] > 0.3
+    (claim,) = found.claims
+    assert claim.found.startswith(f"{accuracy.rows[0][0]}: {kept[0]} states, {accuracy.rows[0][3]} %, ")
     for plot in found.plots.values():
         assert draw(plot).get_xlabel()
