@@ -184,7 +184,8 @@ def test_the_weight_of_words_is_chosen(files, tmp_path):
     rng = np.random.default_rng(0)
     for path, p in ((files.positive, [0.4, 0.1, 0.1, 0.4]), (files.negative, [0.1, 0.4, 0.4, 0.1])):
         write_fasta(path, ["".join(rng.choice(list("ACGT"), 40, p=p)) for _ in range(30)])
-    result = json.loads(train(files, tmp_path / "model", *options).stdout)
+    result = json.loads(train(files, tmp_path / "model", *options, "-C", "auto", "--folds", 3).stdout)
+    assert result["chosen_C"]["value"] > 0
     chosen = result["chosen_kmer_weight"]
     assert set(chosen["values"]) == {0.0, 0.25, 1.0, 4.0}
     # The motif alone is as good as any only if words do not separate the classes better by more than 0.003.
