@@ -126,7 +126,7 @@ class Bars:
         (axes,) = _grid(figure, 1)
         bars = self.values(tables)
         groups = list(next(iter(bars.values())))
-        figure.set_figheight(1.0 + 0.16 * len(groups) * (len(bars) + 1))
+        figure.set_size_inches(2 * PANEL[0], 1.2 + 0.16 * len(groups) * (len(bars) + 1))
         height = 0.8 / len(bars)
         for number, (name, cells) in enumerate(bars.items()):
             shown = [
@@ -155,7 +155,7 @@ def _grid(figure: "Figure", n_panels: int) -> list[Any]:
 
 def _add_legend(figure: "Figure") -> None:
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize="small")
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3), fontsize="small")
 
 
 FIELDS = ("MSSVM", "LSSVM", "HCRF")
