@@ -274,6 +274,19 @@ def test_maxima_have_their_value(tmp_path):
     assert "log10 of the weight 2, proved to be the largest" in found.stderr
 
 
+def test_ignored_words_are_one_line(tmp_path):
+    path, evidence = tmp_path / "pair.uai", tmp_path / "pair.evid"
+    path.write_text("MARKOV\n2\n2 2\n1\n2 0 1\n\n4\n 1 2 100 5\nmade by hand\n")
+    evidence.write_text("1 0 0\n0\n\n")
+    found = run("infer", path, "--task", "MAP", "--evidence", evidence)
+    assert "2 0 1" in found.stdout
+    lines = [line for line in found.stderr.splitlines() if "ignored" in line]
+    assert [line.partition(" ignored ")[2] for line in lines] == [
+        "3 words after the last table, from 'made' on",
+        "1 words after the last pair, from '0' on",
+    ]
+
+
 def test_without_bounds_there_are_none(tmp_path):
     path = tmp_path / "grid.uai"
     write_grid(path, 4, strength=0.5)

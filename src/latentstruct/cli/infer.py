@@ -13,7 +13,7 @@ from latentstruct.cli.packing import lines_as_bytes
 from latentstruct.core.lazy import np
 from latentstruct.core.memory import available
 from latentstruct.exceptions import Description, InputError
-from latentstruct.progress.display import print_json, say
+from latentstruct.progress.display import print_json, printed_warnings, say
 from latentstruct.progress.heartbeat import each
 
 if TYPE_CHECKING:
@@ -183,8 +183,9 @@ def infer(options: InferOptions) -> None:
     free = min(SHARE * available(), MOST_MEMORY)
     memory = free if options.max_memory is None else options.max_memory * GIGABYTE
     limits = Limits(memory, options.max_entries, options.width, options.exact)
-    network = io.read_uai(options.model, options.scale)
-    samples = [{}] if options.evidence is None else io.read_uai_evidence(options.evidence, network.cards)
+    with printed_warnings(say):
+        network = io.read_uai(options.model, options.scale)
+        samples = [{}] if options.evidence is None else io.read_uai_evidence(options.evidence, network.cards)
     query = None if options.query is None else io.read_uai_query(options.query, len(network.cards))
     answers = []
     for k, observed in enumerate(each(samples, len(samples), "samples solved"), 1):
