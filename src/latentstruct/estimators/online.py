@@ -76,8 +76,9 @@ def _converted(earlier: "BaseStructuredEstimator", task: BaseTask, w: Vector) ->
         raise InputError("X", got, expected, "Declare all labels in the first call, as `classes`.") from error
 
 
-def _with_classes(task: Any, classes: Sequence[Any]) -> Any:
+def _with_classes(task: BaseTask, classes: Sequence[Any]) -> BaseTask:
     """Return a task with declared labels."""
-    if "labels" not in task.get_params(deep=False) or isinstance(classes, str) or not is_ordered(classes):
+    parameters = task.get_params(deep=False)
+    if "labels" not in parameters or isinstance(classes, str) or not is_ordered(classes):
         raise InputError("classes", classes, "a list of all labels, for tasks with the parameter `labels`")
-    return copied(task) if task.labels is not None else copied(task).set_params(labels=list(classes))
+    return copied(task) if parameters["labels"] is not None else copied(task).set_params(labels=list(classes))
