@@ -99,7 +99,7 @@ def claims(found: dict[tuple[str, str], dict[str, Any]]) -> list[Claim]:
 
 def run(setup: Setup) -> Findings:
     """Train on snakes and on photographs with approximate maxima, and with upper bounds of maxima."""
-    names = [(name, way) for name in STRENGTHS for way in WAYS]
+    names: list[tuple[str, str]] = [(name, way) for name in STRENGTHS for way in WAYS]
     arguments = [(*one, setup.data_home, setup.quick) for one in names]
     results = setup.trials.run(measure, arguments, setup.say, "trainings", _show)
     found = dict(zip(names, results, strict=True))

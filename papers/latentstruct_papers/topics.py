@@ -76,7 +76,7 @@ def run(setup: Setup) -> Findings:
     found, rows = {}, list[list[Any]]()
     for kind, some in ((PAIRS, pairs), (SINGLE, pairs[:0])):
         tried = {C: f1(held_out.Y, predict(train(first, some, C), held_out.X, some)) for C in STRENGTHS}
-        C = max(tried, key=lambda C, scores=tried: scores[C])
+        C = max(tried, key=tried.__getitem__)
         model = train(Stories(X, Y), some, C)
         found[kind] = predict(model, test.X, some)
         wrong, ones = (found[kind] != test.Y).sum(axis=1), np.ones(len(test.Y))
@@ -86,7 +86,7 @@ def run(setup: Setup) -> Findings:
         rows.append([kind, f"{C:g}", *quality, *shares, gap])
         setup.say(f"{kind}: C = {C:g}, F1 {quality[0]}")
     columns = ["model", "C", "F1", "mean F1 of topics", "right sets %", "wrong topics %", "gap"]
-    right = [(found[kind] == test.Y).all(axis=1).astype(np.float64) for kind in (PAIRS, SINGLE)]
+    together_right, alone_right = ((found[kind] == test.Y).all(axis=1) for kind in (PAIRS, SINGLE))
     note = f"{len(pairs)} pairs of topics, those of {least} or more stories in training."
     scores = ", ".join(f"{kind} {f1(test.Y, one):.3f}" for kind, one in found.items())
     return Findings(
@@ -104,7 +104,7 @@ def run(setup: Setup) -> Findings:
             Claim(
                 "right sets of topics, with pairs against without",
                 "",
-                f"{difference(*right, np.ones(len(test.Y))).percent()} % of the stories",
+                f"{difference(together_right, alone_right, np.ones(len(test.Y))).percent()} % of the stories",
                 "no published figure",
             ),
         ],
