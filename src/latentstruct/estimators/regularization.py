@@ -25,6 +25,7 @@ from latentstruct.exceptions import ConvergenceWarning, InputError
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers.base import ENDINGS
 from latentstruct.solvers.block_ascent import BlockAscent
+from latentstruct.solvers.bundle import MOST_PLANES
 from latentstruct.solvers.hinge import HingeSolver
 from latentstruct.solvers.path import PathPoint, Segment, bounding_plane, follow, risk_of
 
@@ -305,8 +306,10 @@ class _Walk:
             # The dual variables of a near C are good ones.
             solver.set_params(settle=False)
         if isinstance(solver, HingeSolver):
-            # The next C starts from dual variables of single examples, which a bundle does not have.
-            solver.set_params(bundle=False, **({} if self.state is None else {"patience": PATIENCE}))
+            # A bundle of few weights is complete after few planes, which hold at every C. For many weights, the next C
+            # had better start from dual variables of single examples, which a bundle does not have.
+            few = objective.n_features <= MOST_PLANES
+            solver.set_params(bundle=few, **({} if self.state is None else {"patience": PATIENCE}))
         result = solver.minimize(objective, w0, state=self.state, callback=self.is_late)
         self.state = result.state
         self.calls += result.oracle_calls
