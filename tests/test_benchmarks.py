@@ -38,12 +38,13 @@ def test_rows_that_are_not_measured_again_stay_in_the_table(tmp_path):
         names = ("what", "peer_name", "ratio", "reached")
         return {"measured": f"{day}T10:00", "lines": [dict(zip(names, line, strict=True)) for line in lines]}
 
-    page.write_table({"letters": suite("2026-01-01", ("few", "peer", 0.5, "a"), ("many", "peer", 0.25, "b"))}, path)
+    earlier = {"letters": suite("2026-01-01", ("few", "peer", 0.5, "a"), ("many", "peer", 0.25, "b"))}
+    page.write_table(earlier, ("digits", "letters"), path)
     later = {
         "letters": suite("2026-01-02", ("few", "peer", 0.75, "c"), ("few", "limit", 2.0, "d")),
         "digits": suite("2026-01-02", ("all", "target", 1.0, "5 a second")),
     }
-    page.write_table(later, path)
+    page.write_table(later, ("digits", "letters"), path)
     with path.open(encoding="utf-8", newline="") as file:
         _, *rows = csv.reader(file)
     assert rows == [
