@@ -160,6 +160,22 @@ def _add_legend(figure: "Figure") -> None:
 
 FIELDS = ("MSSVM", "LSSVM", "HCRF")
 BOXES = ("LSVM", "ILSVM", "ModLat")
+
+
+def box_losses(source: str) -> Lines:
+    """Return the figure of losses of boxes against C, as a figure of the paper shows them."""
+    return Lines(
+        f"{source} of Kumar, Packer & Koller (2012): test loss against C, mean and standard deviation over splits.",
+        "C",
+        "test loss in %",
+        BOXES,
+        at="C",
+        tables=(4,),
+        by=("data", "loss"),
+        log=("x",),
+    )
+
+
 FIGURES: dict[str, Lines | Bars] = {
     "mssvm-convergence": Lines(
         "Figure 2 of Ping, Liu & Ihler (2014): norm of the (sub)gradient in descent.",
@@ -193,26 +209,8 @@ FIGURES: dict[str, Lines | Bars] = {
         at="missing",
         tables=(0, 1),
     ),
-    "modlat-one-size": Lines(
-        "Figure 1 of Kumar, Packer & Koller (2012): test loss against C, mean and standard deviation over splits.",
-        "C",
-        "test loss in %",
-        BOXES,
-        at="C",
-        tables=(4,),
-        by=("data", "loss"),
-        log=("x",),
-    ),
-    "modlat-action": Lines(
-        "Figure 2 of Kumar, Packer & Koller (2012): test loss against C, mean and standard deviation over splits.",
-        "C",
-        "test loss in %",
-        BOXES,
-        at="C",
-        tables=(4,),
-        by=("data", "loss"),
-        log=("x",),
-    ),
+    "modlat-one-size": box_losses("Figure 1"),
+    "modlat-action": box_losses("Figure 2"),
     "groupnorm-digits": Lines(
         "Figure 2 of Chen et al. (2012): accuracy against the angles that each digit may use.",
         "angles of each digit",

@@ -100,7 +100,7 @@ def test_each_example_counts_once():
     np.testing.assert_allclose(parts.coef_, mean, atol=1e-10)
 
 
-def test_copies_continue_alike_and_fit_begins_anew():
+def test_copies_continue_alike_and_fit_starts_over():
     X, Y = draw(4)
     model = in_parts(CRF(Chain(), solver="subgradient"), X[:30], Y[:30], 10)
     again = pickle.loads(pickle.dumps(model))

@@ -532,7 +532,7 @@ class KindSpec(ABC):
         """Return the figure of `score` that early stopping maximizes."""
         return float(next(value for path in self.main if (value := value_at(scores, path)) is not None))
 
-    def weight_names(self, model: Trained) -> Any:
+    def weight_names(self, model: Trained) -> Sequence[str]:
         """Return the names of the weights, if each is that of one feature; of others none."""
         return ()
 

@@ -58,7 +58,7 @@ from latentstruct.parallel.threads import N_JOBS, effective_jobs, one_blas_threa
 from latentstruct.persistence.checkpoints import Checkpoint, FileCheckpointer
 from latentstruct.persistence.fingerprint import digest
 from latentstruct.solvers.base import BaseSolver
-from latentstruct.solvers.selection import select_solver
+from latentstruct.solvers.selection import named_solver, select_solver
 from latentstruct.solvers.starts import INITS, LatentStarts, SampledStarts, SummedStarts
 from latentstruct.tasks.base import BaseTask
 from latentstruct.tasks.inputs import check_matrix
@@ -361,9 +361,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
 
     def _online_solver(self) -> Any:
         """Return the solver if it takes single steps."""
-        from latentstruct.estimators.online import named_solver
+        from latentstruct.solvers.stochastic import OnlineSolver
 
-        return named_solver(self.solver)
+        found = named_solver(self.solver)
+        return found if isinstance(found, OnlineSolver) else None
 
     def _read(self, given: FitInputs) -> FitInputs:
         """Return what `fit` was given with X as an array or a sparse matrix, where examples are the rows of a matrix.

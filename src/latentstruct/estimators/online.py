@@ -6,25 +6,16 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from latentstruct import solvers
 from latentstruct.core.protocols import Result
 from latentstruct.core.types import Vector
 from latentstruct.core.validation import copied, is_ordered
 from latentstruct.estimators.folds import AutoC
 from latentstruct.exceptions import Description, InputError
 from latentstruct.solvers.base import solving
-from latentstruct.solvers.selection import SOLVERS
-from latentstruct.solvers.stochastic import OnlineSolver
 from latentstruct.tasks.base import BaseTask
 
 if TYPE_CHECKING:
     from latentstruct.estimators.base import BaseStructuredEstimator, FitInputs
-
-
-def named_solver(solver: Any) -> OnlineSolver | None:
-    """Return the solver of the parameter of that name if it takes single steps."""
-    found = getattr(solvers, SOLVERS[solver])() if isinstance(solver, str) and solver in SOLVERS else solver
-    return copied(found) if isinstance(found, OnlineSolver) else None
 
 
 def train_further(estimator: "BaseStructuredEstimator", given: "FitInputs", classes: Sequence[Any] | None) -> None:

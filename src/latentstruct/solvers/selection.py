@@ -56,6 +56,13 @@ def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
     return solvers.CCCP() if decoded and objective.plus.approximate else solvers.LBFGS()
 
 
+def named_solver(solver: Any) -> BaseSolver | None:
+    """Return a new solver as a parameter names or is it; None if one has to be chosen."""
+    if isinstance(solver, str):
+        return getattr(solvers, SOLVERS[solver])() if solver in SOLVERS else None
+    return copied(solver) if isinstance(solver, BaseSolver) else None
+
+
 def select_solver(solver: Any, objective: Objective, restarts: int | None = None, **limits: Any) -> BaseSolver:
     """Return the solver for an objective, with its parameters.
 
@@ -64,10 +71,8 @@ def select_solver(solver: Any, objective: Objective, restarts: int | None = None
     the solver's own.
     """
     CHOICES.check(solver, "solver")
-    if not isinstance(solver, str):
-        found = copied(solver)
-    else:
-        found = choose_solver(objective) if solver == "auto" else getattr(solvers, SOLVERS[solver])()
+    found = named_solver(solver)
+    found = choose_solver(objective) if found is None else found
     if {"convex", "difference"} & objective.properties == {"difference"}:
         beyond = "convex" in found.needs or (isinstance(found, solvers.LBFGS) and not objective.minus.smooth)
         found = solvers.CCCP(found) if beyond else found

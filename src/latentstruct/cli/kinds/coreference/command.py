@@ -149,8 +149,8 @@ class CoreferenceKind(ClusteringKind):
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]
         io.write_coreference(output, documents, clusters)
 
-    def weight_names(self, model: Trained) -> Any:
-        return model.features.feature_names
+    def weight_names(self, model: Trained) -> list[str]:
+        return list(model.features.feature_names)
 
     def describe(self, model: Trained, top: int) -> dict[str, Any]:
         task = model.estimator.task_

@@ -102,8 +102,8 @@ class DiverseKind(KindSpec):
     def main_score(self, scores: dict[str, Any]) -> float:
         return 1.0 - float(scores["loss"])
 
-    def weight_names(self, model: Trained) -> Any:
-        return model.estimator.task_.feature_names()
+    def weight_names(self, model: Trained) -> list[str]:
+        return list(model.estimator.task_.feature_names())
 
 
 def parse_levels(text: str) -> tuple[float, ...]:

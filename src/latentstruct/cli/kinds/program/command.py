@@ -117,8 +117,8 @@ class ProgramKind(KindSpec):
         records = io.read_programs(data, labeled=False)
         io.write_values(output, records, self.find(model, records))
 
-    def weight_names(self, model: Trained) -> Any:
-        return model.record.features
+    def weight_names(self, model: Trained) -> list[str]:
+        return list(model.record.features)
 
 
 def inputs(records: "list[io.ProgramRecord]", features: list[str]) -> list[Any]:
