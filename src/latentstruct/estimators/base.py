@@ -364,7 +364,7 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         from latentstruct.solvers.stochastic import OnlineSolver
 
         found = named_solver(self.solver)
-        return found if isinstance(found, OnlineSolver) else None
+        return copied(found) if isinstance(found, OnlineSolver) else None
 
     def _read(self, given: FitInputs) -> FitInputs:
         """Return what `fit` was given with X as an array or a sparse matrix, where examples are the rows of a matrix.

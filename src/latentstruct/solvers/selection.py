@@ -56,11 +56,11 @@ def choose_solver(objective: Objective, repeated: bool = False) -> BaseSolver:
     return solvers.CCCP() if decoded and objective.plus.approximate else solvers.LBFGS()
 
 
-def named_solver(solver: Any) -> BaseSolver | None:
-    """Return a new solver as a parameter names or is it; None if one has to be chosen."""
-    if isinstance(solver, str):
-        return getattr(solvers, SOLVERS[solver])() if solver in SOLVERS else None
-    return copied(solver) if isinstance(solver, BaseSolver) else None
+def named_solver(solver: Any) -> Any:
+    """Return the solver that a parameter names, None for other names; what is no name is returned as it is."""
+    if not isinstance(solver, str):
+        return solver
+    return getattr(solvers, SOLVERS[solver])() if solver in SOLVERS else None
 
 
 def select_solver(solver: Any, objective: Objective, restarts: int | None = None, **limits: Any) -> BaseSolver:
@@ -72,7 +72,7 @@ def select_solver(solver: Any, objective: Objective, restarts: int | None = None
     """
     CHOICES.check(solver, "solver")
     found = named_solver(solver)
-    found = choose_solver(objective) if found is None else found
+    found = choose_solver(objective) if found is None else copied(found)
     if {"convex", "difference"} & objective.properties == {"difference"}:
         beyond = "convex" in found.needs or (isinstance(found, solvers.LBFGS) and not objective.minus.smooth)
         found = solvers.CCCP(found) if beyond else found
