@@ -51,6 +51,7 @@ EXPERIMENTS = {
         "latentstruct_papers.lssvm_coref",
         "Latent SSVM, table 2: clustering noun phrases",
         ("litbank_coref",),
+        in_trials=True,
     ),
     "coref-folds": Experiment(
         "latentstruct_papers.coref_folds",
@@ -68,6 +69,7 @@ EXPERIMENTS = {
         "latentstruct_papers.lssvm_iterations",
         "Latent SSVM, figure 3: iterations of training against C",
         ("yeast_ars", "litbank_coref", "letor_mq2008"),
+        in_trials=True,
     ),
     "mssvm-table2": Experiment(
         "latentstruct_papers.mssvm_table2",

@@ -27,7 +27,7 @@ def read_cell(cell: Any) -> tuple[float, float | None]:
 
 @dataclass(frozen=True)
 class Lines:
-    """Columns of tables against another column.
+    """Columns of tables against another column; missing cells are left out.
 
     Parameters
     ----------
@@ -72,11 +72,12 @@ class Lines:
         """Draw all panels."""
         panels = self.panels(tables)
         for axes, (title, rows) in zip(_grid(figure, len(panels)), panels.items(), strict=True):
-            at = [read_cell(row[self.at])[0] for row in rows]
             for marker, name in zip(cycle("osd^v"), self.names, strict=False):
-                values = [read_cell(row[name]) for row in rows]
+                cells = [(row[self.at], row[name]) for row in rows if row[name] is not None]
+                at, values = ([read_cell(cell) for cell in column] for column in zip(*cells, strict=True))
                 spreads = [0.0 if spread is None else spread for _, spread in values]
-                axes.errorbar(at, [value for value, _ in values], spreads, marker=marker, capsize=2, label=name)
+                points = [x for x, _ in at], [value for value, _ in values]
+                axes.errorbar(*points, spreads, marker=marker, capsize=2, label=name)
             axes.set(xlabel=self.x, ylabel=self.y, title=title if len(panels) > 1 else "")
             for axis in self.log:
                 getattr(axes, f"set_{axis}scale")("log")
@@ -177,6 +178,14 @@ def box_losses(source: str) -> Lines:
 
 
 FIGURES: dict[str, Lines | Bars] = {
+    "lssvm-iterations": Lines(
+        "Figure 3 of Yu & Joachims (2009): iterations of CCCP against C, means over folds.",
+        "C",
+        "iterations of CCCP",
+        ("motif, width 11", "coreference", "precision@5"),
+        at="C",
+        log=("x",),
+    ),
     "mssvm-convergence": Lines(
         "Figure 2 of Ping, Liu & Ihler (2014): norm of the (sub)gradient in descent.",
         "steps",

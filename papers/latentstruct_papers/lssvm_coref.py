@@ -1,17 +1,18 @@
 """Table 2 of the latent structural SVM paper: clusters of noun phrases, by spanning forests and by all pairs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import KFold
 
 from latentstruct import Coreference, CorrelationClustering, LatentSSVM, StructuralSVM
+from latentstruct.estimators.folds import take
 from latentstruct.features.mentions import MentionPairFeatures
 from latentstruct.metrics import ClusterScores, cluster_scores
-from latentstruct.progress.eta import Steps
 from latentstruct_papers.datasets import load_litbank
 from latentstruct_papers.findings import Claim, Findings, Table, above
 from latentstruct_papers.trials import Setup
@@ -55,16 +56,43 @@ METHODS = (
 )
 
 
-@dataclass
-class Data:
-    """Features and clusters of the documents of one half."""
+class Data(NamedTuple):
+    """Features and clusters of the documents of one half, as many to train as to test, and the folds of training."""
 
     X: list[Any]
     Y: list[Any]
+    n_train: int
+    n_folds: int
 
-    def take(self, chosen: Any) -> "Data":
-        """Return some of the documents."""
-        return Data([self.X[k] for k in chosen], [self.Y[k] for k in chosen])
+    def parts(self, fold: int | None) -> tuple[list[int], list[int]]:
+        """Return the documents to train and to judge by: of a fold of the first half, or both halves for None."""
+        if fold is None:
+            return list(range(self.n_train)), list(range(self.n_train, len(self.Y)))
+        kept, left_out = list(KFold(self.n_folds).split(range(self.n_train)))[fold]
+        return kept.tolist(), left_out.tolist()
+
+
+@lru_cache(maxsize=1)
+def load(quick: bool, data_home: str | None) -> Data:
+    """Return the documents of both halves."""
+    documents = load_litbank(data_home)
+    half = len(documents) // 2
+    n_train, n_folds = (min(12, half), 2) if quick else (half, 3)
+    documents = documents[:n_train] + documents[half : half + n_train]
+    clusters = [document.clusters for document in documents]
+    return Data(MentionPairFeatures().transform(documents), clusters, n_train, n_folds)
+
+
+def measure(number: int, C: float, fold: int | None, quick: bool, data_home: str | None) -> dict[str, Any]:
+    """Return the clusters of the documents to judge by, and the CPU seconds of training."""
+    data = load(quick, data_home)
+    train, judged = data.parts(fold)
+    began = time.process_time()
+    model = METHODS[number].make(C, FINAL_TOL if fold is None else VALIDATION_TOL)
+    model.fit(take(data.X, train), take(data.Y, train))
+    seconds = time.process_time() - began
+    found = [np.asarray(clusters).tolist() for clusters in model.predict(take(data.X, judged))]
+    return {"clusters": found, "seconds": seconds}
 
 
 @dataclass
@@ -85,59 +113,66 @@ class Row:
         return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _score_each(test: Data, found: list[Any]) -> tuple[ClusterScores, list[ClusterScores]]:
+def _score_each(truth: Sequence[Any], found: Sequence[Any]) -> tuple[ClusterScores, list[ClusterScores]]:
     """Return the scores of all documents together and of each alone."""
-    each = [cluster_scores([y], [y_hat]) for y, y_hat in zip(test.Y, found, strict=True)]
-    return cluster_scores(test.Y, found), each
+    return cluster_scores(truth, found), [cluster_scores([y], [guess]) for y, guess in zip(truth, found, strict=True)]
 
 
-def _validate(method: Method, train: Data, n_folds: int, steps: Steps) -> dict[str, list[float]]:
-    """Return both losses for each C: means over all training documents, each left out once."""
-    found: dict[str, list[float]] = {criterion: [] for criterion in CRITERIA}
-    for C in method.grid:
-        began = time.perf_counter()
-        truth, predicted = [], []
-        for kept, left_out in KFold(n_folds).split(train.X):
-            inner, outer = train.take(kept), train.take(left_out)
-            truth += outer.Y
-            predicted += list(method.make(C, VALIDATION_TOL).fit(inner.X, inner.Y).predict(outer.X))
-        scores = cluster_scores(truth, predicted)
-        for criterion in CRITERIA:
-            found[criterion].append(100.0 * getattr(scores, criterion))
-        steps.done(
-            f"{method.name}, C = {C:g}: validation MITRE loss {100 * scores.mitre_loss:.1f} %, "
-            f"pair loss {100 * scores.pair_loss:.2f} % ({time.perf_counter() - began:.0f} s)"
-        )
+def _validate(methods: Sequence[Method], setup: Setup, data: Data) -> dict[str, dict[str, list[float]]]:
+    """Return both losses of each method for each C: means over all training documents, each left out once."""
+    plan: list[tuple[Any, ...]] = [
+        (number, C, fold, setup.quick, setup.data_home)
+        for number, method in enumerate(methods)
+        for C in method.grid
+        for fold in range(data.n_folds)
+    ]
+    measured = setup.trials.run(measure, plan, setup.say, "trainings of folds", _show)
+    truth = [data.Y[k] for fold in range(data.n_folds) for k in data.parts(fold)[1]]
+    found: dict[str, dict[str, list[float]]] = {}
+    for number, method in enumerate(methods):
+        losses = found[method.name] = {criterion: [] for criterion in CRITERIA}
+        for C in method.grid:
+            folds = [one["clusters"] for at, one in zip(plan, measured, strict=True) if at[:2] == (number, C)]
+            scores = cluster_scores(truth, [clusters for fold in folds for clusters in fold])
+            for criterion in CRITERIA:
+                losses[criterion].append(100.0 * getattr(scores, criterion))
     return found
 
 
-def _evaluate(method: Method, validation: dict[str, list[float]], train: Data, test: Data, steps: Steps) -> list[Row]:
+def _evaluate(
+    methods: Sequence[Method], validation: dict[str, dict[str, list[float]]], setup: Setup, data: Data
+) -> list[Row]:
     """Train on the whole first half with the C that each criterion chose, and score the second."""
-    chosen: dict[float, list[str]] = {}
-    for criterion in CRITERIA:
-        C = method.grid[int(np.argmin(validation[criterion]))]
-        chosen.setdefault(C, []).append(CRITERION_NAMES[criterion])
+    chosen: dict[tuple[int, float], list[str]] = {}
+    for number, method in enumerate(methods):
+        for criterion in CRITERIA:
+            C = method.grid[int(np.argmin(validation[method.name][criterion]))]
+            chosen.setdefault((number, C), []).append(CRITERION_NAMES[criterion])
+    plan: list[tuple[Any, ...]] = [(*key, None, setup.quick, setup.data_home) for key in chosen]
+    measured = setup.trials.run(measure, plan, setup.say, "trainings of the first half", _show)
     rows = []
-    for C, names in chosen.items():
-        began = time.perf_counter()
-        model = method.make(C, FINAL_TOL).fit(train.X, train.Y)
-        seconds = time.perf_counter() - began
+    for ((number, C), names), one in zip(chosen.items(), measured, strict=True):
+        method = methods[number]
+        scores = _score_each(data.Y[data.n_train :], one["clusters"])
         at_edge = C in (method.grid[0], method.grid[-1])
-        scores = _score_each(test, list(model.predict(test.X)))
-        rows.append(Row(method.name, " and ".join(names), C, at_edge, seconds, *scores))
+        rows.append(Row(method.name, " and ".join(names), C, at_edge, one["seconds"], *scores))
         mitre, pair = (rows[-1].mean_and_error(loss)[0] for loss in CRITERIA)
-        steps.done(f"{method.name}, C = {C:g}: test MITRE loss {mitre:.1f} %, pair loss {pair:.2f} % ({seconds:.0f} s)")
-    # Criteria that chose the same C share a training.
-    steps.skip(len(CRITERIA) - len(chosen))
+        setup.say(f"{method.name}, C = {C:g}: test MITRE loss {mitre:.1f} %, pair loss {pair:.2f} %")
     return rows
 
 
-def _controls(test: Data) -> list[Row]:
-    alone = [list(range(len(y))) for y in test.Y]
-    together = [[0] * len(y) for y in test.Y]
+def _show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
+    number, C, fold, *_ = arguments
+    part = "first half" if fold is None else f"fold {fold + 1}"
+    return f"{METHODS[number].name}, C = {C:g}, {part}: {found['seconds']:.0f} s"
+
+
+def _controls(truth: Sequence[Any]) -> list[Row]:
+    alone = [list(range(len(y))) for y in truth]
+    together = [[0] * len(y) for y in truth]
     return [
-        Row("every mention alone", "", None, False, 0.0, *_score_each(test, alone)),
-        Row("all mentions together", "", None, False, 0.0, *_score_each(test, together)),
+        Row("every mention alone", "", None, False, 0.0, *_score_each(truth, alone)),
+        Row("all mentions together", "", None, False, 0.0, *_score_each(truth, together)),
     ]
 
 
@@ -242,34 +277,25 @@ def _draw(methods: list[Method], validation: dict[str, dict[str, list[float]]], 
 
 def run(setup: Setup) -> Findings:
     """Repeat Table 2 on LitBank."""
-    documents = load_litbank(setup.data_home)
-    half = len(documents) // 2
-    n_train, n_folds = (min(12, half), 2) if setup.quick else (half, 3)
+    data = load(setup.quick, setup.data_home)
+    n_train = data.n_train
     methods = [replace(method, grid=method.grid[1:3]) for method in METHODS] if setup.quick else list(METHODS)
-    documents = documents[:n_train] + documents[half : half + n_train]
-    X, Y = MentionPairFeatures().transform(documents), [document.clusters for document in documents]
-    train, test = Data(X[:n_train], Y[:n_train]), Data(X[n_train:], Y[n_train:])
-    setup.say(f"{len(documents)} documents, {sum(x.shape[0] for x in X)} pairs of mentions, {X[0].shape[1]} features")
-    validation, rows = {}, []
-    # Validation trains on the part that a fold leaves, once for each fold.
-    costs = [cost for method in methods for cost in [n_folds - 1.0] * len(method.grid) + [1.0] * len(CRITERIA)]
-    steps = Steps(setup.say, len(costs), "steps", costs)
-    for method in methods:
-        validation[method.name] = _validate(method, train, n_folds, steps)
-        rows += _evaluate(method, validation[method.name], train, test, steps)
-    rows += _controls(test)
+    n_pairs = sum(x.shape[0] for x in data.X)
+    setup.say(f"{len(data.X)} documents, {n_pairs} pairs of mentions, {data.X[0].shape[1]} features")
+    validation = _validate(methods, setup, data)
+    rows = [*_evaluate(methods, validation, setup, data), *_controls(data.Y[n_train:])]
     return Findings(
         name="lssvm-coref",
         title="Latent structural SVM, table 2: clustering noun phrases",
         data=f"LitBank: {n_train} training and {n_train} test documents of English fiction, "
-        f"{sum(len(y) for y in Y)} mentions",
-        differs=_differences(n_folds),
+        f"{sum(len(y) for y in data.Y)} mentions",
+        differs=_differences(data.n_folds),
         tables=[_loss_table(rows), _score_table(rows)],
         claims=_claims(rows),
         plots={CRITERION_NAMES[loss].lower(): _draw(methods, validation, loss) for loss in CRITERIA},
         settings={
             "grids": {method.name: method.grid for method in methods},
-            "folds": n_folds,
+            "folds": data.n_folds,
             "validation": validation,
             "validation_tol": VALIDATION_TOL,
             "tol": FINAL_TOL,

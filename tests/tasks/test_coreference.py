@@ -469,7 +469,9 @@ def small_corpus(n_documents=8):
 def test_experiment(monkeypatch, tmp_path):
     monkeypatch.setattr(lssvm_coref, "load_litbank", lambda home: small_corpus())
     said = []
+    lssvm_coref.load.cache_clear()
     findings = lssvm_coref.run(Setup(quick=True, say=said.append))
+    lssvm_coref.load.cache_clear()
     losses, measures = findings.tables
     names = [row[0] for row in losses.rows]
     assert list(dict.fromkeys(names)) == [
