@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from error_fields import raises
 from latentstruct import CRF, Motif, Multiclass, StructuralSVM
+from latentstruct.core.objective import build_objective
+from latentstruct.core.protocols import Temperature
 from latentstruct.estimators import LatentSSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.progress.display import stop_text
-from latentstruct.solvers.base import checked_bound
+from latentstruct.solvers.base import Monitor, checked_bound
 from latentstruct.tasks import ExampleTask
 
 POWERS = st.floats(-8.0, 8.0)
@@ -118,6 +120,19 @@ def test_the_limit_of_rounding_follows_the_terms(power, objective):
 def test_an_objective_that_is_all_rounding_is_refused():
     with raises("X", got="by rounding"):
         checked_bound(Pair(1e20), np.ones(2), 44.7, 49.3)
+
+
+def test_lines_of_progress_have_no_negative_gap():
+    """A bound may be above the objective by rounding before the result is checked."""
+    task, X, y = Multiclass(), np.eye(2), np.array([0, 1])
+    task.learn(X, y)
+    objective = build_objective(task, task.prepare(X, y), np.ones(2), Temperature())
+    monitor = Monitor(objective, 1e-3, 10, 10.0)
+    monitor.offer(np.zeros(task.n_features), 1.0, True)
+    monitor.bound(1.0 + 1e-15)
+    assert monitor.close_iteration()
+    assert monitor.history[-1].gap == 0.0
+    assert monitor.history[-1].lower_bound == monitor.history[-1].objective == 1.0
 
 
 def test_a_gap_of_zero_is_said_to_be_rounding():

@@ -248,9 +248,8 @@ class Monitor:
         seconds = time.perf_counter() - self._began
         self._prefer_proven()
         shown, bound = (self.objective, self.lower_bound) if estimate is None else estimate
-        bound = max(bound, self.lower_bound)
-        if not self.certified:
-            bound = min(bound, shown)
+        # A bound above the objective by rounding is shown as equal to it; `_check` raises if there is more to it.
+        bound = min(max(bound, self.lower_bound), shown)
         start, calls = len(self.earlier), self.tally.calls - self.calls_before
         number = len(self.history) + 1 - (self.earlier[-1].iterations if start else 0)
         line = Iteration(number, shown, bound, shown - bound, calls, seconds, estimate is not None, start)
