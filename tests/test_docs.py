@@ -106,6 +106,21 @@ def test_every_public_name_is_documented():
     assert loaders - documented == set()
 
 
+def test_methods_have_docstrings_or_inherit_them():
+    found = []
+    for path in sorted(Path(latentstruct.__file__).parent.rglob("*.py")):
+        module = ".".join(path.relative_to(Path(latentstruct.__file__).parents[1]).with_suffix("").parts)
+        if module.split(".")[1] in ("core", "solvers", "tasks"):
+            for kind in vars(import_module(module.removesuffix(".__init__"))).values():
+                if inspect.isclass(kind) and kind.__module__ == module and kind.__name__[0] != "_":
+                    methods = [name for name, one in vars(kind).items() if inspect.isfunction(one)]
+                    found += [
+                        (kind, name) for name in methods if name[0] != "_" and vars(kind)[name].__name__ != "<lambda>"
+                    ]
+    assert len(found) > 500
+    assert [(kind, name) for kind, name in found if not inspect.getdoc(getattr(kind, name))] == []
+
+
 def test_every_documented_name_exists():
     for name in documented_names():
         module, _, attribute = name.rpartition(".")

@@ -160,7 +160,6 @@ class TaskOracle(BaseOracle):
         return isinstance(self.batch, RememberingBatch)
 
     def plane_losses(self) -> Any:
-        """Return the current losses of planes found with other losses; None if unknown."""
         return self.task.plane_losses(self.batch)
 
     @cached_property
@@ -182,7 +181,6 @@ class TaskOracle(BaseOracle):
         return chunk_by_work(work, WORTH * (overhead + self.n_features)) if work.any() else None
 
     def total(self, w: Vector) -> Plane:
-        """Return the weighted sum of the planes at w."""
         self.tally.calls += self.n_examples
         bounds = self.sum_bounds()
         given = bounds is not None and self.chunk_bounds is not None
@@ -195,7 +193,6 @@ class TaskOracle(BaseOracle):
         return tree.total()
 
     def planes(self, w: Vector, rows: Indices | None = None) -> Planes:
-        """Return the planes of some examples at w."""
         self.tally.calls += self.n_examples if rows is None else len(rows)
         work, overhead, chunked = self.cost
         bounds = chunk_by_work(work if rows is None else work[rows], WORTH * overhead)

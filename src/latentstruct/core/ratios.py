@@ -110,9 +110,7 @@ class RatioOracle(BaseOracle):
         return Plane(found.slope + slope, found.offset + value - float(slope @ w), found.entropy, below=False)
 
     def reweighted(self, weights: Vector) -> "RatioOracle":
-        """Return the same side with other weights c_i."""
         return replace(self, side=self.side.reweighted(weights))
 
     def divided(self, n_jobs: int, chunk_bounds: Indices | None = None) -> "RatioOracle":
-        """Return the same side, evaluated by several threads."""
         return replace(self, side=self.side.divided(n_jobs, chunk_bounds))

@@ -111,7 +111,6 @@ class Alternation(BaseSolver):
         return solver
 
     def check(self, objective: Problem) -> None:
-        """Raise unless the parameters are valid."""
         super().check(objective)
         W_SOLVER.check(self.solver, "solver")
 
@@ -418,7 +417,6 @@ class Imputation(Alternation):
     cache_mb: float | None = None
 
     def check(self, objective: Problem) -> None:
-        """Raise unless the parameters are valid."""
         if self.inner != "convex":
             super().check(objective)
             return

@@ -285,7 +285,6 @@ class Bundle(BaseSolver):
     cache_mb: float | None = None
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         if self.cached_planes and "planes" not in objective.properties:
             expected = "0 for an objective without planes of single examples (shards return sums only)"

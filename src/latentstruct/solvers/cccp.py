@@ -97,7 +97,6 @@ class CCCP(BaseSolver):
             return _Descent(self, objective, **given).run(w0)
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
-        """Return the stopping rule of a run."""
         return super().ending(objective) if "convex" in objective.properties else ("iteration", self.tol, 1)
 
     def _convex_solver(self, convex: Objective, repeated: bool) -> Any:

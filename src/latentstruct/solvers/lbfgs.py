@@ -233,7 +233,6 @@ class LBFGS(BaseSolver):
     restarts: int = 1
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         if not objective.minus.smooth:
             expected = "one for objectives whose latents are maximized"
@@ -243,7 +242,6 @@ class LBFGS(BaseSolver):
             raise InputError("solver", self, expected, "Use CCCP(), or LBFGS() without CCCP.")
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
-        """Return the stopping rule of a run."""
         falls = "smooth" in objective.properties and "convex" not in objective.properties
         return ("fall", FALL * self.tol, SPAN) if falls else super().ending(objective)
 

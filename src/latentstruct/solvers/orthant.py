@@ -50,7 +50,6 @@ class OrthantDescent(Descent):
     point: OrthantPoint  # type: ignore[assignment]
 
     def advance(self, objective: Objective) -> bool:
-        """Go to the next point; return whether there is one, which rounding may prevent."""
         point, regularizer = self.point, objective.regularizer
         assert isinstance(regularizer, ElasticNet)
         gradient = point.pseudo_gradient(regularizer)
@@ -122,13 +121,11 @@ class OWLQN(BaseSolver):
     restarts: int = 1
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         if not isinstance(objective.regularizer, ElasticNet):
             raise InputError("solver", self, "one for this regularizer; OWLQN is for ElasticNet", "Use 'auto'.")
 
     def ending(self, objective: Objective) -> tuple[str, float, int]:
-        """Return the stopping rule of a run."""
         return super().ending(objective) if self._bounded(objective) else ("fall", 0.1 * FALL * self.tol, SPAN)
 
     @staticmethod

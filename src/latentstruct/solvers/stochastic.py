@@ -105,7 +105,6 @@ class Subgradient(OnlineSolver):
     random_state: int = 0
 
     def check(self, objective: Objective) -> None:
-        """Raise unless objective and parameters are compatible."""
         super().check(objective)
         in_parts = objective.plus.divisible and objective.minus.divisible
         if self._size(objective) < objective.n_examples and not in_parts:
@@ -141,7 +140,6 @@ class Subgradient(OnlineSolver):
             monitor.close_iteration()
 
     def begin(self, w: Vector, continued: bool = False) -> Steps:
-        """Return the state of a run from given weights."""
         if continued and self.step == "pegasos":
             expected = "one with `step` 'plain' or 'fixed' for a model that `partial_fit` did not begin"
             raise InputError("solver", self, expected, "The first step of 'pegasos' removes all earlier weights.")
@@ -240,7 +238,6 @@ class Perceptron(OnlineSolver):
             monitor.close_iteration()
 
     def begin(self, w: Vector, continued: bool = False) -> Passes:
-        """Return the state of a run from given weights."""
         return Passes(np.random.default_rng(self.random_state), w, np.zeros_like(w))
 
     def one_pass(self, objective: Objective, run: Passes, n_earlier: int = 0) -> None:

@@ -12,7 +12,19 @@ from latentstruct.core.lazy import issparse
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.parameters import Parametrized
 from latentstruct.core.pooling import planes_of, require_hard_max, require_labels, total_of
-from latentstruct.core.protocols import B, Batch, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import (
+    B,
+    Batch,
+    Cost,
+    LatentLossTask,
+    Mode,
+    Pooled,
+    Prediction,
+    Query,
+    RenyiTask,
+    TaskTags,
+    Temperature,
+)
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import (
     Constraint,
@@ -118,12 +130,13 @@ def defines(task: "BaseTask", method: str) -> bool:
     return getattr(type(task), method) is not getattr(BaseTask, method)
 
 
-def _missing(method: str) -> Any:
-    """Return the default of an optional method."""
+def _missing(method: str, doc: str = "") -> Any:
+    """Return the default of an optional method, with the documentation of further interfaces if none is given."""
 
     def undefined(self: Any, *arguments: Any, **named: Any) -> Any:
         raise TypeError(f"{type(self).__name__} does not define {method}()")
 
+    undefined.__doc__ = doc or getattr(LatentLossTask if hasattr(LatentLossTask, method) else RenyiTask, method).__doc__
     return undefined
 
 
@@ -150,17 +163,19 @@ class BaseTask(Parametrized, Generic[B]):
 
     decode: Any
     # Optional methods without a default.
-    learn_blocks: Any = _missing("learn_blocks")
-    pack: Any = _missing("pack")
-    unpack: Any = _missing("unpack")
-    true_outputs: Any = _missing("true_outputs")
-    scores: Any = _missing("scores")
-    marginals: Any = _missing("marginals")
-    pair_marginals: Any = _missing("pair_marginals")
-    confidence: Any = _missing("confidence")
-    topk: Any = _missing("topk")
-    sample: Any = _missing("sample")
-    min_risk: Any = _missing("min_risk")
+    learn_blocks: Any = _missing("learn_blocks", "Look at training data that come block by block.")
+    pack: Any = _missing("pack", "Return a batch as arrays that can be stored.")
+    unpack: Any = _missing("unpack", "Return the batch of stored arrays, which are checked and not copied.")
+    true_outputs: Any = _missing("true_outputs", "Return the outputs that a batch was prepared with.")
+    scores: Any = _missing("scores", "Return the scores by which the task decides, in its own shape.")
+    marginals: Any = _missing("marginals", "Return the probabilities of the labels or parts of outputs.")
+    pair_marginals: Any = _missing("pair_marginals", "Return the probabilities of the labels of neighbors.")
+    confidence: Any = _missing("confidence", "Return the probability of each predicted label or part.")
+    topk: Any = _missing(
+        "topk", "Return the k best outputs of each example, the best first; fewer if there are not as many."
+    )
+    sample: Any = _missing("sample", "Return outputs of each example, drawn independently from P(y | x).")
+    min_risk: Any = _missing("min_risk", "Return the outputs of least expected loss.")
     complete: Any = _missing("complete")
     completion_planes: Any = _missing("completion_planes")
     renyi_pool: Any = _missing("renyi_pool")
@@ -174,7 +189,7 @@ class BaseTask(Parametrized, Generic[B]):
     worst_losses: Any = _missing("worst_losses")
     latent_losses: Any = _missing("latent_losses")
     point_distribution: Any = _missing("point_distribution")
-    outputs: Any = _missing("outputs")
+    outputs: Any = _missing("outputs", "Return all outputs of an example.")
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -98,7 +98,6 @@ class PairTask(RowTask):
     """Approximate time per pair."""
 
     def prepare(self, X: Any, Y: Any = None) -> PairBatch:
-        """Validate documents and lay all pairs out in one sparse matrix."""
         check_examples(X, Y)
         parts = [compress(check_rows(x, self.n_features, f"X[{t}]")) for t, x in enumerate(X)]
         n_pairs = [len(pointers) - 1 for pointers, *_ in parts]
@@ -110,12 +109,10 @@ class PairTask(RowTask):
         return PairBatch(offsets_from_lengths(n_items), truth, inputs, row_of, offsets_from_lengths(n_pairs))
 
     def pack(self, batch: PairBatch) -> Arrays:
-        """Return a batch as arrays that can be stored."""
         known = {"truth": batch.truth} if batch.labeled else {}
         return {**batch.inputs.packed(), "row_of_pair": batch.row_of, "items": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> PairBatch:
-        """Return the batch of stored arrays, which are checked and not copied."""
         found = PackedArrays(arrays)
         inputs = InputRows.unpacked(found, self.n_features, 1)
         row_of = found.numbers("row_of_pair", 0, inputs.shape[0], dtype=np.int32)
@@ -221,7 +218,6 @@ class Coreference(PairTask):
         return Slopes(batch.inputs.rows, pointers, atoms)
 
     def pool_batch(self, batch: PairBatch, query: Query) -> Pooled:
-        """Find the best forests of the documents of a query."""
         pointers, edges, values, losses = self._forests(batch, query)
         return Pooled(values, self._slopes(batch, pointers, edges), losses)
 

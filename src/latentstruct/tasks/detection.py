@@ -174,11 +174,9 @@ class Detection(LatentMulticlass):
         return _with_boxes(super().prepare(features, Y), np.concatenate(boxes))
 
     def pack(self, batch: StateBatch) -> Arrays:
-        """Return a batch as arrays that can be stored."""
         return {**super().pack(batch), "boxes": _tables(batch).boxes}
 
     def unpack(self, arrays: Arrays) -> BoxBatch:
-        """Return the batch of stored arrays, which are checked and not copied."""
         batch = super().unpack(arrays)
         found = PackedArrays(arrays)
         boxes = check_boxes(found.finite("boxes", 2), "arrays['boxes']")

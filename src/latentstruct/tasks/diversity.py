@@ -238,11 +238,9 @@ class DiverseSubset(BaseTask):
             raise InputError("Y", Description("none"), "at least one document with a subtopic")
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"n_features": self.n_features}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._set()
         if int(state["n_features"]) != self.n_features:
             raise InputError(
@@ -256,7 +254,6 @@ class DiverseSubset(BaseTask):
         return [f"{block} in at least {100 * t:g} % of the documents" for block in blocks for t in self.shares_]
 
     def prepare(self, X: Any, Y: Any = None) -> DiverseBatch:
-        """Validate candidates and subtopics and find the true outputs."""
         check_examples(X, Y)
         truths = [None] * len(X) if Y is None else list(Y)
         parts = [self._elements(x, y, i) for i, (x, y) in enumerate(zip(X, truths, strict=True))]

@@ -83,7 +83,6 @@ class QueryTask(RowTask):
     """What tasks over queries share: documents with features, grades, scores w·x_j."""
 
     def cost(self, batch: QueryBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per query."""
         return Cost((50.0 + batch.inputs.product_time) * np.diff(batch.offsets))
 
     def _learn_outputs(self, Y: Any) -> list[Vector]:
@@ -94,7 +93,6 @@ class QueryTask(RowTask):
         super()._set(n_features)
 
     def prepare(self, X: Any, Y: Any = None) -> QueryBatch:
-        """Validate documents and grades and lay them out query after query."""
         check_examples(X, Y)
         inputs, offsets = stack_examples(X, self.n_features, 1)
         sizes = np.diff(offsets).tolist()
@@ -104,12 +102,10 @@ class QueryTask(RowTask):
         return QueryBatch(offsets, grades, inputs)
 
     def pack(self, batch: QueryBatch) -> Arrays:
-        """Return a batch as arrays that can be stored."""
         known = {"grades": batch.truth} if batch.labeled else {}
         return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> QueryBatch:
-        """Return the batch of stored arrays, which are checked and not copied."""
         found = PackedArrays(arrays)
         inputs = InputRows.unpacked(found, self.n_inputs_, 1)
         grades = found.finite("grades") if "grades" in found else None
@@ -189,7 +185,6 @@ class PrecisionAtK(QueryTask):
         return chosen
 
     def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
-        """Choose the first documents of the queries."""
         documents = batch.documents(query)
         scores = documents.scores(query)
         # In the order of the list, the same documents always make the same plane.
@@ -352,7 +347,6 @@ class PairwiseRanking(QueryTask):
             raise InputError("Y", Description("no pairs to order"), "grades that differ in at least one query")
 
     def pool_batch(self, batch: QueryBatch, query: Query) -> Pooled:
-        """Sum the violated pairs of the queries."""
         check_parameters(self)
         if not batch.labeled:
             raise InputError(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct.core.lazy import issparse, sparse
-from latentstruct.core.protocols import Batch, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import Batch, LinearMap, PartLoss, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, joined_offsets, offsets_from_lengths, positions
 from latentstruct.core.validation import can_be_stacked
 from latentstruct.exceptions import Description, InputError
@@ -156,7 +156,7 @@ def join_compressed(parts: Sequence[Compressed]) -> Compressed:
 
 
 @dataclass
-class RowParts:
+class RowParts(LinearMap):
     """Parts of the examples of a query, each with a row of features. Scores and counts are flat, shape (P,)."""
 
     inputs: InputRows  # of all parts of the batch
@@ -185,24 +185,21 @@ class RowParts:
         return np.where(self.offsets[1:] > starts, sums, 0.0)
 
     def scores(self, query: Query) -> Vector:
-        """Return the scores of the parts."""
         return self.inputs.times(query.w[:, None], self.chosen)[:, 0]
 
     def slopes(self, counts: Vector, query: Query) -> Slopes:
-        """Return the features of the parts times their counts, summed for each example."""
         kept = np.flatnonzero(counts)
         row = (kept if self.chosen is None else self.chosen[kept]).astype(np.int32)
         atoms = Atoms(row, np.zeros(len(kept), dtype=np.int32), counts[kept])
         return Slopes(self.inputs.rows, np.searchsorted(kept, self.offsets), atoms)
 
     def pull_back(self, counts: Vector, query: Query) -> Vector:
-        """Return the features of the parts times their counts and the weights of the query, summed over all."""
         assert query.weights is not None
         return self.sum(counts * np.repeat(query.weights, np.diff(self.offsets)), query)
 
 
 @dataclass
-class RowLoss:
+class RowLoss(PartLoss):
     """The loss a_i + Σ_p u_p l_p of the examples of a query: constants (k,) or 0, and losses of parts (P,)."""
 
     parts: RowParts
@@ -210,12 +207,10 @@ class RowLoss:
     constants: Vector | float = 0.0
 
     def add_to(self, scores: Vector, query: Query) -> Vector:
-        """Add the losses of parts."""
         scores += self.losses
         return scores
 
     def of(self, counts: Vector, query: Query) -> Vector:
-        """Return the loss of each example."""
         return self.constants + self.parts.sums(counts * self.losses)
 
 
@@ -294,7 +289,6 @@ class WrittenTask(BaseTask[E]):
         return learned if type(self).learn is WrittenTask.learn else None
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self.n_features, self.latent = int(state["n_features"]), bool(state["latent"])
 
     def _pair(self, answer: Any, source: str, i: int) -> tuple[Any, Any]:

@@ -39,9 +39,7 @@ class RowTask(BaseTask):
         self.n_features = n_features
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"n_features": self.n_features}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._set(int(state["n_features"]))

@@ -217,11 +217,9 @@ class Alignment(DerivedAnswers, BaseTask):
         self.n_features = self.features_.n_weights
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"alphabets": list(self.features_.alphabets), "n_profile": self.features_.n_profile}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._set(state["alphabets"], int(state["n_profile"]))
 
     def prepare(self, X: Any, Y: Any = None) -> AlignmentBatch:
@@ -261,7 +259,6 @@ class Alignment(DerivedAnswers, BaseTask):
         return scoring._replace(linear=most <= LINEAR_DOMAIN_SPREAD)
 
     def pool_batch(self, batch: AlignmentBatch, query: Query) -> Pooled:
-        """Pool the alignments of the pairs of a query."""
         chosen = query.examples(batch)
         if query.mode == "clamped" and not self.latent:
             return pool_known(batch, query, lambda _: self._path_slopes(batch, chosen, *batch.references(chosen)))
@@ -306,7 +303,6 @@ class Alignment(DerivedAnswers, BaseTask):
         return Pooled(temperature * values + (gains > 0), slopes, losses, soft=True)
 
     def cost(self, batch: AlignmentBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per pair."""
         tables = 5.0 * float(self.features_.numbering.cells[-1])
         if mode == "clamped" and not self.latent:
             return Cost(np.full(batch.n_examples, 100.0), tables)

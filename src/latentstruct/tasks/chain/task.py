@@ -211,15 +211,12 @@ class Chain(ItemLabels[ChainBatch]):
         self._blocks = Blocks(self.transitions_at_, self.bias_at_, self.start_at_, self.end_at_)
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_, "latent": self.latent}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), bool(state.get("latent", False)))
 
     def prepare(self, X: Any, Y: Any = None) -> ChainBatch:
-        """Validate sequences and lay all tokens out in one matrix."""
         check_examples(X, Y)
         inputs, offsets = self._stack(X)
         if Y is None:
@@ -242,12 +239,10 @@ class Chain(ItemLabels[ChainBatch]):
         return ChainBatch(inputs, offsets, truth, np.empty((0, len(self.labels_))) if partial is None else partial)
 
     def pack(self, batch: ChainBatch) -> Arrays:
-        """Return a batch as arrays that can be stored."""
         known = {} if batch.truth is None else {"truth": batch.truth, "partial": batch.partial}
         return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> ChainBatch:
-        """Return the batch of stored arrays, which are checked and not copied."""
         found, n_labels = PackedArrays(arrays), len(self.labels_)
         inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
         truth = partial = None
@@ -260,7 +255,6 @@ class Chain(ItemLabels[ChainBatch]):
         return self._batch(inputs, found.pointers("offsets", inputs.shape[0]), truth, partial)
 
     def true_outputs(self, batch: ChainBatch) -> list[list[Any]]:
-        """Return the labels that a batch was prepared with, a list for each sequence."""
         require_labels(batch, "clamped")
         # Negative numbers count from the last one.
         labels = [*self.labels_.labels, *(partial_label(row, self.labels_.labels) for row in batch.partial), UNKNOWN]
@@ -428,7 +422,6 @@ class Chain(ItemLabels[ChainBatch]):
         return Temperature(temperature.latent, temperature.latent) if mode == "clamped" else temperature
 
     def pool_batch(self, batch: ChainBatch, query: Query) -> Pooled:
-        """Pool the labelings of the sequences of a query."""
         if query.mode == "clamped" and not batch.half_labeled:
             return pool_known(batch, query, lambda rows: self._labeling_slopes(batch, batch.known(rows), rows))
         if self._effective(batch, query.mode, query.temperature) == HARD:

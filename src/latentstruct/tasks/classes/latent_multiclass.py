@@ -143,14 +143,12 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         self.latent_loss_ = self._checked_latent_loss()
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         found: dict[str, Any] = {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
         found |= {"n_states": self.n_states_, "shared": self.shared_}
         # Not needed to restore a task, which has them as a parameter, but weights belong to states.
         return found if self.states is None else {**found, "vectors": self.vector_of_.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._check_parameters()
         n_states = None if state["n_states"] is None else int(state["n_states"])
         if n_states is None and state["shared"]:
@@ -215,7 +213,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return *read_matrices(X, n_states, needed, same), False
 
     def prepare(self, X: Any, Y: Any = None) -> StateBatch:
-        """Validate inputs, lay them out flat and number the classes."""
         check_examples(X, Y, rows=True)
         # Whether the values are finite follows from the scores; an extra pass takes as long as computing these.
         checked = Y is not None or self.table_ is None or not (isinstance(X, np.ndarray) and X.ndim == 3)
@@ -247,7 +244,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return StateBatch(inputs, truth, shared, cells, place_of=place_of, checked=checked)
 
     def pack(self, batch: StateBatch) -> Arrays:
-        """Return a batch as arrays that can be stored."""
         unread = None
         if self.table_ is not None and not batch.shared and batch.place_of is None:
             # The rows of states without weights may have any values.
@@ -256,7 +252,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return {**batch.inputs.packed(unread), "row_offsets": batch.offsets, **optional(truth=batch.truth)}
 
     def unpack(self, arrays: Arrays) -> StateBatch:
-        """Return the batch of stored arrays, which are checked and not copied."""
         found = PackedArrays(arrays)
         inputs = InputRows.unpacked(found, self.n_inputs_, self.n_vectors_)
         sizes = np.diff(found.pointers("row_offsets", inputs.shape[0], least=1))
@@ -267,7 +262,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return self._batch(inputs, sizes, self.shared_, truth, checked=True)
 
     def cost(self, batch: StateBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per example."""
         candidates = len(self.labels_) * batch.sizes.astype(np.float64)
         softness = 5.0 if temperature == Temperature() else 40.0
         return Cost(candidates * (softness + batch.inputs.product_time))
@@ -276,7 +270,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         return StateParts(self, batch, batch.cells.take(rows))
 
     def pool_batch(self, batch: StateBatch, query: Query) -> Pooled:
-        """Pool the states and classes of the examples of a query."""
         parts = self._parts(batch, query.rows)
         if query.temperature == HARD:
             values, chosen = parts.best(query)

@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from latentstruct._native.candidates import best_classes
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_linear, require_labels
-from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import (
+    Cost,
+    LinearMap,
+    Mode,
+    PartLoss,
+    Pooled,
+    Prediction,
+    Query,
+    TaskTags,
+    Temperature,
+)
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import check_parameters
 from latentstruct.planes.plane import Atoms, Slopes
@@ -48,14 +58,13 @@ class MulticlassBatch:
 
 
 @dataclass
-class ClassParts:
+class ClassParts(LinearMap, PartLoss):
     """The classes of each example as parts: scores (k, S); counts are class numbers (k,), or shares (k, S)."""
 
     task: "Multiclass"
     batch: MulticlassBatch
 
     def scores(self, query: Query) -> NDArray[np.float64]:
-        """Return s(y) of all classes."""
         return self.task.products(self.batch.inputs, query.w, query.rows)
 
     def slopes(self, counts: NDArray, query: Query) -> Slopes:
@@ -67,12 +76,10 @@ class ClassParts:
         return self.task.slopes_of(self.batch.inputs, row, column, value, each * np.arange(len(counts) + 1))
 
     def pull_back(self, counts: NDArray[np.float64], query: Query) -> Vector:
-        """Return the features of all classes times shares and weights, summed over the examples."""
         assert query.weights is not None
         return self.task.sum_of(self.batch.inputs, counts * query.weights[:, None], query.rows)
 
     def add_to(self, scores: NDArray[np.float64], query: Query) -> NDArray[np.float64]:
-        """Add the costs Δ(y_i, y) of all classes."""
         scores += self.task.costs_[self.batch.classes(query.rows)]
         return scores
 
@@ -164,11 +171,9 @@ class ClassTask(LearnedLabels, BaseTask[ClassBatch]):
         return slope
 
     def true_outputs(self, batch: ClassBatch) -> NDArray:
-        """Return the classes that a batch was prepared with."""
         return self.labels_.decode(batch.classes())
 
     def collect(self, outputs: list[Any]) -> NDArray:
-        """Return predicted classes as an array (n,)."""
         return self.labels_.values[[self.labels_.index[y] for y in outputs]]
 
     def loss(self, Y_true: Any, Y_pred: Any, H_pred: Any = None) -> Vector:
@@ -217,15 +222,12 @@ class Multiclass(ClassTask[MulticlassBatch]):
     bias: float = 0.0
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"labels": self.labels_.labels, "n_inputs": self.n_inputs_}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]))
 
     def prepare(self, X: Any, Y: Any = None) -> MulticlassBatch:
-        """Validate inputs and number the classes."""
         check_examples(X, Y, rows=True)
         matrix = check_matrix(X, "X")
         require_width(matrix, self.n_inputs_, "X")
@@ -233,11 +235,9 @@ class Multiclass(ClassTask[MulticlassBatch]):
         return MulticlassBatch(inputs, None if Y is None else self.labels_.encode(label_list(Y)))
 
     def pack(self, batch: MulticlassBatch) -> Arrays:
-        """Return a batch as arrays that can be stored."""
         return {**batch.inputs.packed(), **optional(truth=batch.truth)}
 
     def unpack(self, arrays: Arrays) -> MulticlassBatch:
-        """Return the batch of stored arrays, which are checked and not copied."""
         found, n_labels = PackedArrays(arrays), len(self.labels_)
         inputs = InputRows.unpacked(found, self.n_inputs_, n_labels)
         return MulticlassBatch(inputs, found.optional("truth", 0, n_labels, inputs.shape[0]))
@@ -247,7 +247,6 @@ class Multiclass(ClassTask[MulticlassBatch]):
         return self.products(batch.inputs, w, None)
 
     def pool_batch(self, batch: MulticlassBatch, query: Query) -> Pooled:
-        """Pool the classes of the examples of a query."""
         parts, temperature = ClassParts(self, batch), query.temperature.output
         if query.mode == "clamped":
             slopes = parts.slopes(batch.classes(query.rows), query)
@@ -265,7 +264,6 @@ class Multiclass(ClassTask[MulticlassBatch]):
         return Pooled(values, parts.slopes(best, query), losses)
 
     def cost(self, batch: MulticlassBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per example."""
         softness = 20.0 if temperature.output > 0 and mode != "clamped" else 5.0
         return Cost(np.full(batch.n_examples, len(self.labels_) * (batch.inputs.product_time + softness)))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latentstruct._native.candidates import best_candidates
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.levels import highest
-from latentstruct.core.protocols import Query
+from latentstruct.core.protocols import LinearMap, PartLoss, Query
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
 from latentstruct.core.validation import array_of
 from latentstruct.exceptions import Description, InputError
@@ -229,7 +229,7 @@ class Chosen(NamedTuple):
 
 
 @dataclass
-class StateParts:
+class StateParts(LinearMap, PartLoss):
     """The candidates of the examples of a query as parts: counts are shares (P,) of all, or a `Chosen` one each."""
 
     task: "LatentMulticlass"
@@ -237,7 +237,6 @@ class StateParts:
     cells: Cells
 
     def scores(self, query: Query) -> Vector:
-        """Return s(y, h) of all candidates."""
         task, cells = self.task, self.cells
         if task.table_ is not None:
             scores = np.empty((len(cells.sizes), len(task.table_.every.y)))
@@ -336,7 +335,6 @@ class StateParts:
         return self.task.slopes_of(self.batch.inputs, self.batch.row_numbers(examples, h), column, value, pointers)
 
     def pull_back(self, counts: Vector | Chosen, query: Query) -> Vector:
-        """Return the features of candidates times counts and the weights of the query, summed over the examples."""
         assert query.weights is not None
         if isinstance(counts, Chosen):
             return self._sum_chosen(counts, query.weights, query.examples(self.batch))
@@ -378,7 +376,6 @@ class StateParts:
         return given if query.rows is None else given[positions(self.batch.cells.bounds, query.rows)[0]]
 
     def add_to(self, scores: Vector, query: Query) -> Vector:
-        """Add the losses of all candidates."""
         scores += self.losses(query)
         return scores
 

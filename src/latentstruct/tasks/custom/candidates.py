@@ -219,7 +219,6 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         return parts, RowLoss(parts, parts.of_all(batch.losses)), query, pool
 
     def pool_batch(self, batch: CandidateBatch, query: Query) -> Pooled:
-        """Pool the candidates of the examples of a query."""
         return pool_linear(*self._linear(batch, query))
 
     def renyi_pool(self, batch: CandidateBatch, query: Query, order: float) -> Pooled:
@@ -249,7 +248,6 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         return self._listed_predictions(batch, values[best_groups], best[best_groups])
 
     def cost(self, batch: CandidateBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per example."""
         softness = 10.0 if temperature == Temperature() else 40.0
         return Cost((softness + batch.inputs.product_time) * np.diff(batch.offsets))
 

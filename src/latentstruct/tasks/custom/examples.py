@@ -190,7 +190,6 @@ class ExampleTask(WrittenTask[ExampleBatch]):
         return checked_losses(found, "output_loss", name)
 
     def pool_batch(self, batch: ExampleBatch, query: Query) -> Pooled:
-        """Return the best outputs of the examples of a query."""
         require_hard_max(self, query.temperature)
         _, inputs, losses = self._found(batch, query)
         values = losses + inputs.times(query.w[:, None])[:, 0]

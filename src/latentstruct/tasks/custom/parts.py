@@ -396,7 +396,6 @@ class PartsTask(WrittenTask[PartsBatch]):
         return parts, loss, query, lambda scores: self._pooled(batch, parts, scores, query)
 
     def pool_batch(self, batch: PartsBatch, query: Query) -> Pooled:
-        """Pool the outputs of the examples of a query."""
         return pool_linear(*self._linear(batch, query))
 
     def _predictions(self, batch: PartsBatch, query: Query) -> list[Prediction]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native import graph as kernels
-from latentstruct.core.protocols import LatentSites, Query, Temperature
+from latentstruct.core.protocols import LatentSites, LinearMap, PartLoss, Query, Temperature
 from latentstruct.core.types import Array, Indices, Vector, Weights, locate, members, offsets_from_lengths, positions
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
@@ -54,7 +54,7 @@ class Remembered:
 
 
 @dataclass
-class GraphBatch:
+class GraphBatch(LinearMap, PartLoss):
     """Graphs laid out for inference.
 
     Parts (see `LinearMap`) are the states of nodes and the pairs of states of edges: their scores are two arrays, and
@@ -122,7 +122,6 @@ class GraphBatch:
         return self.every_graph if query.rows is None else query.rows
 
     def scores(self, query: Query) -> tuple[Vector, Vector]:
-        """Return the scores of nodes and edges of the graphs of a query, compact."""
         rows, graphs, outs = query.rows, self.graphs(query), self.workspace
         if rows is not None:
             outs = [np.empty(int((at[rows + 1] - at[rows]).sum())) for at in self.entries_at]
@@ -131,7 +130,6 @@ class GraphBatch:
         return outs[0], outs[1]
 
     def slopes(self, counts: Any, query: Query) -> Slopes:
-        """Return the features of an assignment of each graph, or expected ones."""
         structure, graphs = self.structure, self.graphs(query)
         nodes = graphs, structure.variables_at, structure.state_at, structure.factors_at
         pointers = np.empty(len(graphs) + 1, dtype=np.int64)
@@ -146,7 +144,6 @@ class GraphBatch:
         return Slopes(self.rows, pointers, Atoms(*(part[: pointers[-1]] for part in atoms)))
 
     def pull_back(self, counts: tuple[Vector, Vector], query: Query) -> Vector:
-        """Return the expected features times the weights of the query, summed over its graphs."""
         slope, graphs = np.zeros(int(self.edge_at[-1])), self.graphs(query)
         assert query.weights is not None
         for items, beliefs in zip(self.items, counts, strict=True):
@@ -154,13 +151,11 @@ class GraphBatch:
         return slope
 
     def add_to(self, scores: tuple[Vector, Vector], query: Query) -> tuple[Vector, Vector]:
-        """Add the losses of states to the scores of nodes."""
         assert self.losses is not None
         kernels.add_losses(self.graphs(query), self.offsets, self.structure.state_at, self.losses, scores[0])
         return scores
 
     def of(self, counts: Any, query: Query) -> Vector:
-        """Return the loss of each graph's assignment, or the expected one."""
         graphs = self.graphs(query)
         assert self.losses is not None
         places, out = (graphs, self.offsets, self.structure.state_at), np.empty(len(graphs))

@@ -173,11 +173,9 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         self._set_costs(layout.vocabulary, self.costs)
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {**self.layout_.state(), "latent": self.latent}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         check_parameters(self)
         layout = GraphLayout.restored(state)
         hidden_states(self.hidden, layout.node_types)
@@ -203,7 +201,6 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         return np.asarray(w)[start:end].reshape(-1, *self.layout_.edge_cards[block])
 
     def prepare(self, X: Any, Y: Any = None) -> GraphBatch:
-        """Validate graphs and lay them out in flat arrays."""
         check_examples(X, Y)
         layout, stacked = self.layout_, stack_graphs(X)
         kinds = layout.kinds(stacked)
@@ -247,7 +244,6 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         return split(np.where(hidden, "summed out", "maximized"), stacked.nodes_at)
 
     def pool_batch(self, batch: GraphBatch, query: Query) -> Pooled:
-        """Pool the assignments of the graphs of a query."""
         if query.mode == "clamped" and not batch.half_labeled:
             return pool_known(batch, query, lambda rows: batch.slopes(batch.states_of(rows), query))
         soft = query.temperature.latent > 0 or (query.mode != "clamped" and query.temperature.output > 0)
@@ -280,7 +276,6 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         return forests.levels(rows, batch.scores(query), lambda counts: batch.slopes(counts, query))
 
     def cost(self, batch: GraphBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per graph."""
         entries = np.diff(batch.entries_at).sum(axis=0)
         if mode == "clamped":
             return Cost((20.0 if batch.half_labeled else 5.0) * entries)

@@ -172,7 +172,6 @@ class FBeta(SetLoss):
         return kernels.best_f_table(positive_sums, negative_sums, float(self.beta) ** 2)
 
     def tables(self, a: Any, b: Any, classes: TwoClasses) -> Any:
-        """Return the losses of tables."""
         square = float(self.beta) ** 2
         return 1.0 - (1.0 + square) * a / (square * classes.p + a + b)
 
@@ -383,7 +382,6 @@ class TableLoss(SetLoss):
             raise InputError("loss", Description(f"{losses[i]:g} for {table}"), expected)
 
     def tables(self, a: Any, b: Any, classes: TwoClasses) -> Any:
-        """Return the losses of tables."""
         given = [part.astype(np.float64) for part in (a, b, classes.p - a, classes.q - b)]
         losses = self._of_arrays(given)
         if losses is None:

@@ -249,7 +249,6 @@ class Measure(LearnedLabels, ChosenLossTask):
         return self.labels_.encode(label_list(Y)) == self.positive_
 
     def prepare(self, X: Any, Y: Any = None) -> MeasureBatch:
-        """Validate inputs and split them by their classes."""
         check_examples(X, Y, rows=True)
         matrix = with_own_indices(check_rows(X, self.n_inputs_, "X"))
         if Y is None:
@@ -299,7 +298,6 @@ class Measure(LearnedLabels, ChosenLossTask):
         return self.loss_.augmented(batch.classes, scores)
 
     def pool_batch(self, batch: MeasureBatch, query: Query) -> Pooled:
-        """Find the best output of the set."""
         scores = self.row_scores(batch, query.w)
         coefficients, loss = self.answer(batch, scores, query.mode)
         slope, times = batch.transposed_times(coefficients), np.ones(len(query.examples(batch)))
@@ -319,7 +317,6 @@ class Measure(LearnedLabels, ChosenLossTask):
         return ArrayPredictions(self.labels_.decode(numbers), None, scores)
 
     def collect(self, outputs: list[Any]) -> NDArray:
-        """Return predicted classes as an array (n,)."""
         return self.labels_.values[self.labels_.encode(outputs)]
 
     @property

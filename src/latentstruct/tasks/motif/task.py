@@ -194,11 +194,9 @@ class Motif(BaseTask[MotifBatch]):
         self.n_features = self.first_word_ + self.words_.n_features
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"n_features": int(self.n_features), "labels": self.labels_}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self.adopt(state)
         if int(state["n_features"]) != self.n_features:
             expected = f"a state with {self.n_features} features, as given by `width` and `background_order`"
@@ -210,7 +208,6 @@ class Motif(BaseTask[MotifBatch]):
         self.labels_ = tuple(state["labels"])
 
     def prepare(self, X: Any, Y: Any = None) -> MotifBatch:
-        """Validate the sequences and lay them out flat."""
         check_examples(X, Y)
         if isinstance(X, str):
             raise InputError("X", X, "a list of strings")
@@ -249,7 +246,6 @@ class Motif(BaseTask[MotifBatch]):
         return {"letters": batch.layout.bases, "offsets": batch.layout.offsets, **optional(positive=positive)}
 
     def unpack(self, arrays: Arrays) -> MotifBatch:
-        """Return the batch of stored arrays, which are checked."""
         found = PackedArrays(arrays)
         letters = found.numbers("letters", 0, self.alphabet_.size + 1, dtype=np.uint8)
         offsets = found.pointers("offsets", len(letters))
@@ -257,7 +253,6 @@ class Motif(BaseTask[MotifBatch]):
         return self._batch(letters, offsets, positive)
 
     def true_outputs(self, batch: MotifBatch) -> NDArray:
-        """Return the labels that a batch was prepared with."""
         return self.classes_[batch.truth().astype(np.int64)]
 
     def tables(self, w: Vector) -> Tables:

@@ -164,16 +164,13 @@ class Parsing(ChosenLossTask):
         self.latent = self.splits > 1
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"grammar": self.grammar_.state(), "spans": self.spans_.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._check_parameters()
         self._set(Grammar.from_state(state["grammar"]), SpanFeatures.from_state(state["spans"]))
 
     def prepare(self, X: Any, Y: Any = None) -> ParsingBatch:
-        """Validate sentences and trees and lay them out flat."""
         check_examples(X, Y)
         tokens = layouts.check_sentences(X)
         trees = None if Y is None else layouts.check_trees(Y, tokens)
@@ -234,7 +231,6 @@ class Parsing(ChosenLossTask):
         return temperature.output
 
     def pool_batch(self, batch: ParsingBatch, query: Query) -> Pooled:
-        """Pool the trees of the sentences of a query."""
         soft, rows, scale = self._pooling(query.temperature) > 0, query.examples(batch), float(query.augmented)
         if query.mode == "clamped":
             if soft and self.latent:

@@ -157,11 +157,9 @@ class Program(BaseTask[ProgramBatch]):
             raise InputError("Y", Description("none"), "outputs with at least one known value")
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         return {"n_features": self.n_features, "latent": self.latent}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         check_parameters(self)
         self.n_features = self.n_inputs_ = int(state["n_features"])
         self.latent = bool(state["latent"])
@@ -263,7 +261,6 @@ class Program(BaseTask[ProgramBatch]):
         return parts, scores, np.concatenate([one.x for one in answers]), np.array([one.excess for one in answers])
 
     def pool_batch(self, batch: ProgramBatch, query: Query) -> Pooled:
-        """Find the best outputs of the examples of a query."""
         if query.mode == "clamped" and not batch.hidden:
             return pool_known(batch, query, lambda rows: self._slopes(batch, np.nan_to_num(batch.truth), rows))
         parts, scores, counts, excess = self._answers(batch, query)
@@ -287,7 +284,6 @@ class Program(BaseTask[ProgramBatch]):
         return parts.slopes(parts.of_all(values), Query(np.zeros(0), "clamped", rows=rows))
 
     def cost(self, batch: ProgramBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost of `pool_batch`."""
         if mode == "clamped" and not batch.hidden:
             return Cost(np.diff(batch.offsets).astype(np.float64))
         return Cost(np.array([1e5 + 50.0 * x.constraints.A.nnz for x in batch.programs]))

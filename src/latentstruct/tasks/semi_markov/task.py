@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from latentstruct.core.levels import LossLevels, loss_steps
 from latentstruct.core.pooling import PooledParts, pool_linear, pool_scores, require_labels
-from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
+from latentstruct.core.protocols import (
+    HARD,
+    Cost,
+    LinearMap,
+    Mode,
+    PartLoss,
+    Pooled,
+    Prediction,
+    Query,
+    TaskTags,
+    Temperature,
+)
 from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, split
 from latentstruct.core.unknown import UNKNOWN, is_unknown
 from latentstruct.core.validation import check_parameters, integer
@@ -65,7 +76,7 @@ class SegmentBatch(FlatBatch):
 
 
 @dataclass
-class SegmentParts:
+class SegmentParts(LinearMap, PartLoss):
     """Parts of the segmentations of a query: labels of tokens, beginnings, neighbors and lengths of segments.
 
     Weights are n·S of the tokens, S² of transitions (from, to) and L·S of lengths. Losses are costs of wrong labels
@@ -95,7 +106,6 @@ class SegmentParts:
         return SegmentScores(np.where(other, -np.inf, token), begin, inside, transition, length)
 
     def slopes(self, counts: SegmentCounts, query: Query) -> Slopes:
-        """Return the features of each sequence."""
         offsets, inputs = self.tokens.offsets, self.tokens.inputs
         direct = np.hstack([part.reshape(len(part), -1) for part in counts[2:]])
         (token, label), (owner, place) = np.nonzero(counts.token), np.nonzero(direct)
@@ -118,13 +128,11 @@ class SegmentParts:
         return slope
 
     def add_to(self, scores: SegmentScores, query: Query) -> SegmentScores:
-        """Add the losses of parts to their scores."""
         assert self.known is not None
         begin, inside = (1.0 * (self.known.begin == right) for right in (0, 1))
         return scores._replace(token=scores.token + self.costs[self.known.label], begin=begin, inside=inside)
 
     def of(self, counts: SegmentCounts, query: Query) -> Vector | float:
-        """Return the loss of each sequence, or the weighted sum of all."""
         assert self.known is not None
         by_token = np.einsum("ty,ty->t", counts.token, self.costs[self.known.label])
         # A token is the first of its segment or not; both counts carry the weight of the sequence.
@@ -223,12 +231,10 @@ class SemiMarkov(LearnedLabels, LikelyLatents[SegmentBatch], DerivedAnswers, Bas
         self.n_features = (n_inputs + len(labels) + longest) * len(labels)
 
     def state(self) -> dict[str, Any]:
-        """Return what `learn` found, for saving."""
         sizes = {"n_inputs": self.n_inputs_, "longest": self.longest_, "latent": self.latent}
         return {"labels": self.labels_.labels, **sizes}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an earlier `learn` found."""
         self._set(LabelSet(state["labels"]), int(state["n_inputs"]), int(state["longest"]), bool(state["latent"]))
 
     @staticmethod
@@ -262,7 +268,6 @@ class SemiMarkov(LearnedLabels, LikelyLatents[SegmentBatch], DerivedAnswers, Bas
         return encoded
 
     def prepare(self, X: Any, Y: Any = None) -> SegmentBatch:
-        """Validate sequences and lay all tokens out in one matrix."""
         check_examples(X, Y)
         inputs, offsets = stack_examples(X, self.n_inputs_, len(self.labels_))
         known = None if Y is None else Known.of(self._encode(Y, offsets, "Y"), offsets)
@@ -293,7 +298,6 @@ class SemiMarkov(LearnedLabels, LikelyLatents[SegmentBatch], DerivedAnswers, Bas
         return parts, parts, query, lambda scores: self._pool(parts.tokens.offsets, query, scores, known)
 
     def pool_batch(self, batch: SegmentBatch, query: Query) -> Pooled:
-        """Pool the segmentations of the sequences of a query."""
         return pool_linear(*self._linear(batch, query))
 
     def loss_levels(self, batch: SegmentBatch, query: Query) -> LossLevels | None:
@@ -318,7 +322,6 @@ class SemiMarkov(LearnedLabels, LikelyLatents[SegmentBatch], DerivedAnswers, Bas
         return forests.levels(parts.scores(free), losses, unit, slopes)
 
     def cost(self, batch: SegmentBatch, mode: Mode, temperature: Temperature) -> Cost:
-        """Return the approximate cost per sequence."""
         n, softness = len(self.labels_), 1.0 if temperature.output == 0 else 20.0
         return Cost(n * (softness * (n + self.longest_) + batch.inputs.product_time) * np.diff(batch.offsets))
 
