@@ -17,18 +17,20 @@ def raises(
     got: object = "",
     expected: str = "",
     hint: str = "",
+    file: str = "",
     line: int | None = None,
     error: type[InputError] = InputError,
 ) -> Iterator[pytest.ExceptionInfo[InputError]]:
     """Expect an error about a parameter; texts must occur in its fields, any other `got` must be the value itself.
 
-    `line` is that of a `FormatError`.
+    `file`, the end of the path, and `line` are those of a `FormatError`.
     """
     with pytest.raises(error) as caught:
         yield caught
-    if line is not None:
+    if file or line is not None:
         assert isinstance(caught.value, FormatError)
-        assert caught.value.line == line
+        assert caught.value.path.endswith(file)
+        assert line in (None, caught.value.line)
     check_fields(caught.value, parameter, got=got, expected=expected, hint=hint)
 
 
@@ -44,5 +46,5 @@ def check_fields(
         assert error.got == got
     assert expected in error.expected
     assert hint in (error.hint or "")
-    # Short enough to be read at a glance.
-    assert len(str(error)) < 500
+    # Short enough to be read at a glance, even with a long path of a temporary folder or a list of names.
+    assert len(str(error)) < 800

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command import fail, run, weights_file
+from error_fields import raises
 from latentstruct.cli import app
 from latentstruct.cli.config import format_value, read_options, suggest
 from latentstruct.cli.grammar import describe_commands
@@ -79,7 +80,7 @@ def test_required_options_count_when_the_file_has_them(folder):
 def test_lists_are_for_options_that_take_several_values():
     words = ("train", "graph")
     assert values('hidden = ["a=2", "b=3"]', *words) == {"hidden": ["a=2", "b=3"]}
-    with pytest.raises(ValueError, match=r'expected hidden = .*a list of values, each text, got hidden = "a=2"'):
+    with raises(file="run.toml", got='hidden = "a=2"', expected="hidden = […, …], a list of values, each text"):
         values('hidden = "a=2"', *words)
 
 

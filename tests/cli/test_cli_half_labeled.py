@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command import fail, run
+from error_fields import raises
 from latentstruct import load
 from latentstruct.cli.kinds.chain.files import labeled_runs
 from latentstruct.io import read_conll
@@ -87,9 +88,9 @@ def test_empty_labels_without_a_mark(whole, tmp_path):
 def test_only_the_named_column_may_be_empty(tmp_path):
     data = tmp_path / "columns.txt"
     data.write_text("a\t\tx\n\tN\t\n")
-    with pytest.raises(Exception, match=", line 1: "):
+    with raises(file="columns.txt", line=1):
         read_conll(data, blank={-1: "?"})
-    with pytest.raises(Exception, match=", line 2: "):
+    with raises(file="columns.txt", line=2):
         read_conll(data, blank={-1: "?", 1: "_", 7: "-"})
     assert read_conll(data, blank={0: "w", 1: "_", 2: "?"}).columns == (["a", "w"], ["_", "N"], ["x", "?"])
 

@@ -4,9 +4,9 @@ import tomllib
 
 import numpy as np
 import pytest
-from tests.command import fail, run
 
 import latentstruct
+from command import fail, run
 
 
 @pytest.fixture(scope="module")

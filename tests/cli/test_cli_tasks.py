@@ -110,23 +110,17 @@ def test_labels_are_read_wherever_they_stand(tmp_path_factory, drawn):
 
 
 @pytest.mark.parametrize(
-    ("headers", "message"),
+    ("headers", "line", "expected"),
     [
-        (
-            ("a label=1", "b"),
-            ", line 3: .*expected label=1 or label=-1 once after the name",
-        ),
-        (("a label=1 label=1",), ", line 1: .*expected label=1 or label=-1 once after the name"),
-        (
-            ("a label=1", "b label=0"),
-            r", line 3: .*expected a label of 1, \+1, positive, -1, negative",
-        ),
-        (("a label=",), r", line 1: .*expected a label of 1, \+1, positive, -1, negative"),
+        (("a label=1", "b"), 3, "label=1 or label=-1 once after the name"),
+        (("a label=1 label=1",), 1, "label=1 or label=-1 once after the name"),
+        (("a label=1", "b label=0"), 3, "a label of 1, +1, positive, -1, negative"),
+        (("a label=",), 1, "a label of 1, +1, positive, -1, negative"),
     ],
 )
-def test_odd_labels_are_named_with_their_line(headers, message, tmp_path):
+def test_odd_labels_are_named_with_their_line(headers, line, expected, tmp_path):
     (tmp_path / "data.fa").write_text(fasta(*headers))
-    with pytest.raises(FormatError, match=message):
+    with raises(file="data.fa", line=line, expected=expected):
         read_labeled_fasta(tmp_path / "data.fa")
 
 

@@ -23,7 +23,7 @@ from latentstruct.data.images import (
     parse_label_image,
     write_label_image,
 )
-from latentstruct.exceptions import FormatError, InputError
+from latentstruct.exceptions import FormatError
 from latentstruct.features.images import (
     PatchFeatures,
     color_histograms,
@@ -83,21 +83,18 @@ def test_turned_photographs_are_turned_back():
 
 
 @pytest.mark.parametrize(
-    ("raw", "message"),
+    ("raw", "got", "expected"),
     [
-        (
-            b"",
-            "x.png: expected a complete PNG, .* got UnidentifiedImageError: 'cannot identify image file'",
-        ),
-        (b"GIF89a" + bytes(30), "expected a complete PNG"),
-        (encode(np.zeros((40, 40, 3), np.uint8))[:60], "expected a complete PNG"),
-        (header_only(20_000, 5_000), "at most 50000000 pixels, .* got 20000 × 5000 pixels"),
-        (header_only(60_000, 60_000), "an image of at most 50000000 pixels"),
-        (header_only(100, 100), "expected a complete PNG"),
+        (b"", "UnidentifiedImageError: 'cannot identify image file'", "a complete PNG"),
+        (b"GIF89a" + bytes(30), "", "a complete PNG"),
+        (encode(np.zeros((40, 40, 3), np.uint8))[:60], "", "a complete PNG"),
+        (header_only(20_000, 5_000), "20000 × 5000 pixels", "at most 50000000 pixels"),
+        (header_only(60_000, 60_000), "", "an image of at most 50000000 pixels"),
+        (header_only(100, 100), "", "a complete PNG"),
     ],
 )
-def test_images_that_cannot_be_read(raw, message):
-    with pytest.raises(FormatError, match=message):
+def test_images_that_cannot_be_read(raw, got, expected):
+    with raises(file="x.png", got=got, expected=expected):
         parse_image(raw, "x.png")
 
 
@@ -410,17 +407,17 @@ def test_codebooks_that_are_not_finite():
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    ("params", "parameter", "got", "expected"),
     [
-        ({"patch": 18}, "`patch` must be a multiple of 4, got 18"),
-        ({"patch": 0}, "`patch` must be an integer of at least 4, got 0"),
-        ({"step": 7}, r"`step` must be a multiple of 5, a quarter of.* got 7"),
-        ({"step": 10.0}, r"`step` must be an integer of at least 1, got 10\.0"),
-        ({"words": True}, "`words` must be an integer of at least 1, got True"),
+        ({"patch": 18}, "patch", "18", "a multiple of 4"),
+        ({"patch": 0}, "patch", "0", "an integer of at least 4"),
+        ({"step": 7}, "step", "7", "a multiple of 5, a quarter of"),
+        ({"step": 10.0}, "step", "10.0", "an integer of at least 1"),
+        ({"words": True}, "words", "True", "an integer of at least 1"),
     ],
 )
-def test_bad_parameters(params, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_parameters(params, parameter, got, expected):
+    with raises(parameter, got=got, expected=expected):
         PatchFeatures(**params).fit([np.zeros((30, 30, 3), np.uint8)])
 
 

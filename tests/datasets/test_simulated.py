@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from latentstruct.exceptions import InputError
+from error_fields import raises
 from latentstruct_papers.simulated import draw_truth, make_hidden_field, make_noisy_images
 
 layouts = st.one_of(
@@ -119,22 +119,22 @@ def test_many_examples_and_wide_grids():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "parameter", "got", "expected"),
     [
-        ({"layout": "tree"}, "`layout` must be 'chain' or 'grid'"),
-        ({"n_nodes": 1}, "`n_nodes` must be at least 2"),
-        ({"layout": "grid", "shape": (3, 9)}, "`shape` must be at most 8 columns"),
-        ({"layout": "grid", "shape": (1, 1)}, "at least 2 in all"),
-        ({"layout": "grid", "shape": (3,)}, r"`shape` must be .*, got \(3,\)"),
-        ({"n_train": 0}, "`n_train` must be .*, got 0"),
-        ({"n_test": -1}, "`n_test` must be .*, got -1"),
-        ({"sigma_pair": -2.0}, "`sigma_pair` must be .*, got -2.0"),
-        ({"sigma_h": np.nan}, "`sigma_h` must be .*, got nan"),
-        ({"reading": "sd"}, "`reading` must be 'variance' or 'deviation'"),
+        ({"layout": "tree"}, "layout", "", "'chain' or 'grid'"),
+        ({"n_nodes": 1}, "n_nodes", "", "at least 2"),
+        ({"layout": "grid", "shape": (3, 9)}, "shape", "", "at most 8 columns"),
+        ({"layout": "grid", "shape": (1, 1)}, "shape", "", "at least 2 in all"),
+        ({"layout": "grid", "shape": (3,)}, "shape", "(3,)", ""),
+        ({"n_train": 0}, "n_train", "0", ""),
+        ({"n_test": -1}, "n_test", "-1", ""),
+        ({"sigma_pair": -2.0}, "sigma_pair", "-2.0", ""),
+        ({"sigma_h": np.nan}, "sigma_h", "nan", ""),
+        ({"reading": "sd"}, "reading", "", "'variance' or 'deviation'"),
     ],
 )
-def test_impossible_fields_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
+def test_impossible_fields_are_refused(changes, parameter, got, expected):
+    with raises(parameter, got=got, expected=expected):
         make_hidden_field(**changes)
 
 
@@ -176,18 +176,18 @@ def test_truth_has_five_labels():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "parameter", "got"),
     [
-        ({"n_train": 0}, "`n_train` must be .*, got 0"),
-        ({"n_test": 0}, "`n_test` must be .*, got 0"),
-        ({"shape": (1, 9)}, r"`shape` must be .*, got \(1, 9\)"),
-        ({"noise": -1.0}, "`noise` must be .*, got -1.0"),
-        ({"noise": np.inf}, "`noise` must be .*, got inf"),
-        ({"missing": 1.0}, "`missing` must be .*, got 1.0"),
-        ({"missing": np.nan}, "`missing` must be .*, got nan"),
-        ({"reading": "sd"}, "`reading` must be .*, got 'sd'"),
+        ({"n_train": 0}, "n_train", "0"),
+        ({"n_test": 0}, "n_test", "0"),
+        ({"shape": (1, 9)}, "shape", "(1, 9)"),
+        ({"noise": -1.0}, "noise", "-1.0"),
+        ({"noise": np.inf}, "noise", "inf"),
+        ({"missing": 1.0}, "missing", "1.0"),
+        ({"missing": np.nan}, "missing", "nan"),
+        ({"reading": "sd"}, "reading", "'sd'"),
     ],
 )
-def test_impossible_images_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
+def test_impossible_images_are_refused(changes, parameter, got):
+    with raises(parameter, got=got):
         make_noisy_images(**changes)

@@ -7,9 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-from tests.command import fail, run, run_interrupted
 
 import latentstruct
+from command import fail, run, run_interrupted
 from error_fields import raises
 from latentstruct import (
     CCCP,

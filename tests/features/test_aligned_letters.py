@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from command import fail, run
 from error_fields import raises
 from latentstruct.data.alphabets import PROTEIN
-from latentstruct.exceptions import FormatError
 from latentstruct.features.aligned_letters import AlignedLetters
 from latentstruct.io.fasta import read_aligned_fasta
 
@@ -42,19 +41,19 @@ def test_proteins():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line", "expected"),
     [
-        (">a label=x\nACG\n>b label=y\nAC\n", "3 letters, as the first sequence has"),
-        (">a\nACG\n", "one label=CLASS"),
-        (">a label=x label=y\nACG\n", "one label=CLASS"),
-        (">a label=x\nA1G\n", "letters, - or ."),
-        ("\n", "sequences"),
+        (">a label=x\nACG\n>b label=y\nAC\n", 3, "3 letters, as the first sequence has"),
+        (">a\nACG\n", 1, "one label=CLASS"),
+        (">a label=x label=y\nACG\n", 1, "one label=CLASS"),
+        (">a label=x\nA1G\n", 2, "letters, - or"),
+        ("\n", None, ""),
     ],
 )
-def test_bad_files(tmp_path, text, message):
+def test_bad_files(tmp_path, text, line, expected):
     path = tmp_path / "bad.fa"
     path.write_text(text)
-    with pytest.raises(FormatError, match=message):
+    with raises(file="bad.fa", line=line, expected=expected):
         read_aligned_fasta(path)
 
 

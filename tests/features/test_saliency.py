@@ -8,7 +8,6 @@ from test_regions import paint
 
 from error_fields import raises
 from latentstruct.data.boxes import overlaps
-from latentstruct.exceptions import InputError
 from latentstruct.features.boxes import BoxFeatures, map_features
 from latentstruct.features.saliency import N_SALIENCY, box_saliency, saliency_map
 
@@ -135,6 +134,6 @@ def test_features_that_are_not_wanted():
         BoxFeatures().describe(paint(60, 40, []), BOXES, given=np.zeros((4, 2)))
     with raises("given", got="given of 0 images", expected="given of 1 images"):
         BoxFeatures(n_given=2).transform([paint(60, 40, [])], [BOXES], given=[])
-    for name in ("saliency", "n_given"):
-        with pytest.raises(InputError, match=name):
+    for name, expected in (("saliency", "a finite number of at least 0"), ("n_given", "an integer of at least 0")):
+        with raises(name, got="-1", expected=expected):
             BoxFeatures(**{name: -1}).describe(paint(60, 40, []))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.inference.test_bounds import exact_value, grid, random_graph, random_potentials, score
+from test_bounds import exact_value, grid, random_graph, random_potentials, score
 
 from latentstruct._native.ascent import ascend
 from latentstruct.inference.ascent import Ascent, Rest, is_proved

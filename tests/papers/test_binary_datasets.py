@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.linalg import norm
 
-from latentstruct.exceptions import FormatError, InputError
+from error_fields import raises
 from latentstruct_papers.datasets import load_adult, load_optdigits, load_reuters
 
 needs_data = pytest.mark.skipif(not os.environ.get("LATENTSTRUCT_DATA"), reason="LATENTSTRUCT_DATA is not set")
@@ -50,7 +50,7 @@ def test_stories(tmp_path):
     assert list(found.topics.items()) == [("grain", 2), ("corn", 1)]
     train, test = found.has_topic("corn")
     assert (train.tolist(), test.tolist()) == ([True, False, False, False], [True])
-    with pytest.raises(InputError, match="`topic` must be a topic such as grain, corn, got 'gold'"):
+    with raises("topic", got="'gold'", expected="a topic such as grain, corn"):
         found.has_topic("gold")
 
 
@@ -76,28 +76,44 @@ def test_stories_as_written(tmp_path_factory, stories):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "file", "line", "got", "expected"),
     [
-        ({TRAIN: "corn 1:1\n1:0.5 # 7\n"}, r"line 2: expected topics separated by commas.* got '1:0\.5'"),
-        ({TRAIN: "corn,,grain 1:1\n"}, r"line 1: expected topics separated by commas.* got 'corn,,grain'"),
-        ({TRAIN: "corn 4:1\n"}, "line 1: expected an index of at most 3, got '4:1'"),
-        ({TRAIN: "corn 2:1 1:1\n"}, r"line 1: expected an index above 2, as indices.* got '1:1'"),
-        ({TRAIN: "corn 1:nan\n"}, "line 1: expected a finite number as value, got '1:nan'"),
-        ({TRAIN: b"corn 1:1\n\xff 1:1\n"}, "line 2: expected UTF-8 text"),
-        ({TRAIN: "\n"}, "line 1: expected topics and index:value pairs"),
-        ({"modapte_vocab.txt": ""}, "line 1: expected one word per line"),
-        ({"modapte_vocab.txt": "a\n\nb\n"}, "line 2: expected one word per line, got ''"),
-        ({"modapte_vocab.txt": "a b\n"}, "line 1: expected one word per line, got 'a b'"),
+        (
+            {TRAIN: "corn 1:1\n1:0.5 # 7\n"},
+            "modapte_train.multilabel.svmlight.gz",
+            2,
+            "'1:0.5'",
+            "topics separated by commas",
+        ),
+        (
+            {TRAIN: "corn,,grain 1:1\n"},
+            "modapte_train.multilabel.svmlight.gz",
+            1,
+            "'corn,,grain'",
+            "topics separated by commas",
+        ),
+        ({TRAIN: "corn 4:1\n"}, "modapte_train.multilabel.svmlight.gz", 1, "'4:1'", "an index of at most 3"),
+        ({TRAIN: "corn 2:1 1:1\n"}, "modapte_train.multilabel.svmlight.gz", 1, "'1:1'", "an index above 2, as indices"),
+        ({TRAIN: "corn 1:nan\n"}, "modapte_train.multilabel.svmlight.gz", 1, "'1:nan'", "a finite number as value"),
+        ({TRAIN: b"corn 1:1\n\xff 1:1\n"}, "modapte_train.multilabel.svmlight.gz", 2, "", "UTF-8 text"),
+        ({TRAIN: "\n"}, "modapte_train.multilabel.svmlight.gz", 1, "", "topics and index:value pairs"),
+        ({"modapte_vocab.txt": ""}, "modapte_vocab.txt.gz", 1, "", "one word per line"),
+        ({"modapte_vocab.txt": "a\n\nb\n"}, "modapte_vocab.txt.gz", 2, "''", "one word per line"),
+        ({"modapte_vocab.txt": "a b\n"}, "modapte_vocab.txt.gz", 1, "'a b'", "one word per line"),
     ],
 )
-def test_damaged_stories(change, message, tmp_path):
-    with pytest.raises(FormatError, match=message):
+def test_damaged_stories(change, file, line, got, expected, tmp_path):
+    with raises(file=file, line=line, got=got, expected=expected):
         load_reuters(reuters(tmp_path, **change))
 
 
 def test_missing_files(tmp_path):
-    for load, name in ((load_reuters, "modapte_vocab"), (load_optdigits, "optdigits.tra"), (load_adult, "a9a.gz")):
-        with pytest.raises(InputError, match=rf"{name}.*: expected a file of the data set"):
+    for load, name in (
+        (load_reuters, "modapte_vocab.txt.gz"),
+        (load_optdigits, "optdigits.tra"),
+        (load_adult, "a9a.gz"),
+    ):
+        with raises(file=name, expected="a file of the data set"):
             load(tmp_path)
 
 
@@ -109,19 +125,19 @@ def test_digits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line", "expected"),
     [
-        (f"{HEADER}\n{digit(10)}", ": expected classes from 0 to 9"),
-        (f"{HEADER}\n{digit(1.5)}", ": expected classes from 0 to 9"),
-        (f"{HEADER}\n{digit(1, 17)}", ": expected counts from 0 to 16"),
-        (f"{HEADER}\n{digit(1)}1,2\n", "line 3: expected 65 cells as in the header"),
-        ("a,b\n1,2\n", "line 1: expected 64 features"),
-        (digit(1), "line 1: expected a header row with the names"),
-        (HEADER + "\n", "line 1: expected a header row and at least one"),
+        (f"{HEADER}\n{digit(10)}", None, "classes from 0 to 9"),
+        (f"{HEADER}\n{digit(1.5)}", None, "classes from 0 to 9"),
+        (f"{HEADER}\n{digit(1, 17)}", None, "counts from 0 to 16"),
+        (f"{HEADER}\n{digit(1)}1,2\n", 3, "65 cells as in the header"),
+        ("a,b\n1,2\n", 1, "64 features"),
+        (digit(1), 1, "a header row with the names"),
+        (HEADER + "\n", 1, "a header row and at least one"),
     ],
 )
-def test_damaged_digits(text, message, tmp_path):
-    with pytest.raises(FormatError, match=message):
+def test_damaged_digits(text, line, expected, tmp_path):
+    with raises(file="optdigits.tra", line=line, expected=expected):
         load_optdigits(put(tmp_path / "optdigits", **{"optdigits.tra": text, "optdigits.tes": text}))
 
 
@@ -133,15 +149,15 @@ def test_adults(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line", "got", "expected"),
     [
-        ("-1 3:1\n+1 1:1\n", ": expected classes from 0 to 1"),
-        ("yes 3:1\n", ": expected classes from 0 to 1"),
-        ("1 123:1\n", "line 1: expected an index of at most 122, got '123:1'"),
+        ("-1 3:1\n+1 1:1\n", None, "", "classes from 0 to 1"),
+        ("yes 3:1\n", None, "", "classes from 0 to 1"),
+        ("1 123:1\n", 1, "'123:1'", "an index of at most 122"),
     ],
 )
-def test_damaged_adults(text, message, tmp_path):
-    with pytest.raises(FormatError, match=message):
+def test_damaged_adults(text, line, got, expected, tmp_path):
+    with raises(file="a9a.gz", line=line, got=got, expected=expected):
         load_adult(put(tmp_path / "adult_a9a", **{"a9a.gz": text, "a9a.t.gz": "1 2:1\n"}))
 
 

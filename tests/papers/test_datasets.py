@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latentstruct.exceptions import FormatError, InputError
+from error_fields import raises
+from latentstruct.exceptions import FormatError
 from latentstruct.metrics import chunk_scores
 from latentstruct_papers.datasets import data_home, load_conll2000, load_ocr_letters
 
@@ -49,13 +50,13 @@ def zipped(files):
 def test_home(tmp_path, monkeypatch):
     monkeypatch.setenv("LATENTSTRUCT_DATA", str(tmp_path / "absent"))
     assert data_home(tmp_path) == tmp_path
-    with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
+    with raises("data_home", expected="a folder, or None if"):
         data_home()
-    with pytest.raises(InputError, match=r"`data_home` must be a folder, or None if.* got x"):
+    with raises("data_home", got="x", expected="a folder, or None if"):
         data_home("x")
-    with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
+    with raises("data_home", expected="a folder, or None if"):
         data_home("x" * 300)
-    with pytest.raises(InputError, match=r"`data_home` must be a folder, or None if.* got 3"):
+    with raises("data_home", got="3", expected="a folder, or None if"):
         data_home(3)
     monkeypatch.setenv("LATENTSTRUCT_DATA", str(tmp_path))
     assert data_home() == tmp_path
@@ -64,14 +65,14 @@ def test_home(tmp_path, monkeypatch):
             monkeypatch.delenv("LATENTSTRUCT_DATA")
         else:
             monkeypatch.setenv("LATENTSTRUCT_DATA", empty)
-        with pytest.raises(InputError, match="`data_home` must be a folder, or None if"):
+        with raises("data_home", expected="a folder, or None if"):
             data_home()
 
 
 def test_missing_files(tmp_path):
-    with pytest.raises(InputError, match=": expected a file of the data set"):
+    with raises(file="letters.npz", expected="a file of the data set"):
         load_ocr_letters(tmp_path)
-    with pytest.raises(InputError, match=": expected a file of the data set"):
+    with raises(file="conll2000.zip", expected="a file of the data set"):
         load_conll2000(tmp_path)
 
 
@@ -87,39 +88,27 @@ def test_letters(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "expected"),
     [
-        (
-            {"folds": None},
-            ": expected a NumPy archive with integers",
-        ),
-        ({"labels": np.zeros(6)}, ": expected a NumPy archive with integers"),
-        ({"labels": np.array([None] * 6)}, ": expected a NumPy archive with integers"),
-        ({"labels": np.zeros((6, 1), int)}, ": expected 1 dimensions of labels"),
-        (
-            {"labels": np.zeros(5, int)},
-            r": expected pixels of shape \(5, 128\), one",
-        ),
-        ({"pixels": np.zeros((6, 64), int)}, r": expected pixels of shape \(6, 128\), one"),
-        (
-            {"lengths": np.array([1, 2, 4])},
-            ": expected positive lengths with the sum",
-        ),
-        ({"lengths": np.array([0, 3, 3])}, ": expected positive lengths with the sum"),
-        ({"lengths": np.array([], int)}, ": expected positive lengths with the sum"),
-        ({"lengths": np.array([2**63, 2**63, 6], np.uint64)}, ": expected positive lengths with the sum"),
-        ({"folds": np.array([1])}, ": expected 3 folds, one per word"),
-        ({"folds": np.array([1, 2, -1])}, ": expected folds from 0 to 127"),
-        ({"labels": np.full(6, 26)}, ": expected labels from 0 to 25"),
-        (
-            {"pixels": np.full((6, 128), 7)},
-            ": expected pixels from 0 to 1",
-        ),
+        ({"folds": None}, "a NumPy archive with integers"),
+        ({"labels": np.zeros(6)}, "a NumPy archive with integers"),
+        ({"labels": np.array([None] * 6)}, "a NumPy archive with integers"),
+        ({"labels": np.zeros((6, 1), int)}, "1 dimensions of labels"),
+        ({"labels": np.zeros(5, int)}, "pixels of shape (5, 128), one"),
+        ({"pixels": np.zeros((6, 64), int)}, "pixels of shape (6, 128), one"),
+        ({"lengths": np.array([1, 2, 4])}, "positive lengths with the sum"),
+        ({"lengths": np.array([0, 3, 3])}, "positive lengths with the sum"),
+        ({"lengths": np.array([], int)}, "positive lengths with the sum"),
+        ({"lengths": np.array([2**63, 2**63, 6], np.uint64)}, "positive lengths with the sum"),
+        ({"folds": np.array([1])}, "3 folds, one per word"),
+        ({"folds": np.array([1, 2, -1])}, "folds from 0 to 127"),
+        ({"labels": np.full(6, 26)}, "labels from 0 to 25"),
+        ({"pixels": np.full((6, 128), 7)}, "pixels from 0 to 1"),
     ],
 )
-def test_letters_malformed(tmp_path, change, message):
+def test_letters_malformed(tmp_path, change, expected):
     home = put(tmp_path, "ocr_letters/letters.npz", pack(letters(**change)))
-    with pytest.raises(FormatError, match=message):
+    with raises(file="letters.npz", expected=expected):
         load_ocr_letters(home)
 
 
@@ -129,7 +118,7 @@ def test_letters_damaged(tmp_path):
     np.save(single, np.arange(3))
     for data in (b"", b"x" * 50, whole[:-30], whole[: len(whole) // 2], single.getvalue()):
         home = put(tmp_path, "ocr_letters/letters.npz", data)
-        with pytest.raises(FormatError, match=": expected a NumPy archive with integers"):
+        with raises(file="letters.npz", expected="a NumPy archive with integers"):
             load_ocr_letters(home)
 
 
@@ -142,28 +131,25 @@ def test_conll2000(tmp_path):
     assert train.tokens == [[("The", "DT"), ("cat", "NN")], [("sat", "VBD")]]
     assert train.Y == [["B-NP", "I-NP"], ["B-VP"]]
     assert test.tokens == train.tokens * 2
-    with pytest.raises(InputError, match="`subset` must be 'train' or 'test', got 'dev'"):
+    with raises("subset", got="'dev'", expected="'train' or 'test'"):
         load_conll2000(home, "dev")
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("data", "file", "line", "expected"),
     [
-        (
-            b"",
-            ": expected a complete zip archive with",
-        ),
-        (zipped([("train.txt", CHUNKS)])[:-30], ": expected a complete zip archive with"),
-        (zipped([("test.txt", CHUNKS)]), r": expected one file train\.txt"),
-        (zipped([("train.txt", CHUNKS), ("b/train.txt", CHUNKS)]), r": expected one file train\.txt"),
-        (zipped([("a/train.txt", b"The DT\n")]), "line 1: expected 3 columns, the word, its part"),
-        (zipped([("a/train.txt", CHUNKS + b"x\n")]), "line 6: expected 3 columns separated by"),
-        (zipped([("a/train.txt", CHUNKS + b"\xff b c\n")]), "line 6: expected UTF-8 text"),
-        (zipped([("a/train.txt", b"")]), "line 1: expected one token per line and a"),
+        (b"", "conll2000.zip", None, "a complete zip archive with"),
+        (zipped([("train.txt", CHUNKS)])[:-30], "conll2000.zip", None, "a complete zip archive with"),
+        (zipped([("test.txt", CHUNKS)]), "conll2000.zip", None, "one file train.txt"),
+        (zipped([("train.txt", CHUNKS), ("b/train.txt", CHUNKS)]), "conll2000.zip", None, "one file train.txt"),
+        (zipped([("a/train.txt", b"The DT\n")]), "train.txt", 1, "3 columns, the word, its part"),
+        (zipped([("a/train.txt", CHUNKS + b"x\n")]), "train.txt", 6, "3 columns separated by"),
+        (zipped([("a/train.txt", CHUNKS + b"\xff b c\n")]), "train.txt", 6, "UTF-8 text"),
+        (zipped([("a/train.txt", b"")]), "train.txt", 1, "one token per line and a"),
     ],
 )
-def test_conll2000_malformed(tmp_path, data, message):
-    with pytest.raises(FormatError, match=message):
+def test_conll2000_malformed(tmp_path, data, file, line, expected):
+    with raises(file=file, line=line, expected=expected):
         load_conll2000(put(tmp_path, "conll2000/conll2000.zip", data))
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
+from error_fields import raises
 from latentstruct import InputError, Multiclass, StructuralSVM
 from latentstruct.cli import app
 from latentstruct_papers import EXPERIMENTS, Experiment, Findings, Table, run_experiment
@@ -89,7 +90,7 @@ def test_findings_are_saved_with_everything(tmp_path):
 def test_a_plot_that_fails_leaves_earlier_files(tmp_path):
     some_findings().save(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match="can be drawn"):
+    with raises("line", expected="can be drawn"):
         some_findings(title="Another", plots={"line": draw_nothing}).save(tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -108,7 +109,7 @@ def test_tables_show_and_keep_any_cell(rows):
 
 
 def test_table_with_a_missing_cell():
-    with pytest.raises(InputError, match="row 2 with 1 cells"):
+    with raises("rows", got="row 2 with 1 cells in 'odd'"):
         Table("odd", ["a", "b"], [[1, 2], [3]])
 
 
@@ -116,7 +117,7 @@ def test_experiments_are_run_by_name(small, capsys):
     findings = run_experiment("small", quick=True)
     assert findings.seconds > 0
     assert capsys.readouterr().out == "quick is True, data home is None\n"
-    with pytest.raises(InputError, match="`name` must be one of lssvm-motif, "):
+    with raises("name", expected="one of lssvm-motif"):
         run_experiment("large")
 
 

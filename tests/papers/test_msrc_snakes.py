@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from latentstruct.exceptions import FormatError, InputError
+from error_fields import raises
+from latentstruct.exceptions import FormatError
 from latentstruct.features.images import single_patch_weights
 from latentstruct.tasks import Graph, grid_graph
 from latentstruct_papers import Setup, mssvm_msrc, snakes
@@ -101,24 +102,24 @@ def test_msrc(tmp_path):
 
 
 def test_msrc_that_is_missing(tmp_path):
-    with pytest.raises(InputError, match=r"images_jpg.zip: .*no such file"):
+    with raises(file="images_jpg.zip", got="no such file"):
         load_msrc(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "file", "line", "got", "expected"),
     [
-        ({"images_jpg.zip": b"PK"}, r"images_jpg.zip: .*BadZipFile"),
-        ({"labels_png.zip": zipped({"9_9_s.png": b""})}, r"expected an image 1_1_s"),
-        ({"labels_png.zip": zipped({"readme.txt": b""})}, r"labels_png.zip: .*no images"),
-        ({"classes.txt": b"0 void\n2 grass\n"}, r"classes.txt, line 2: expected 1"),
-        ({"classes.txt": b"0 void\n"}, "expected void and at least one"),
-        ({"classes.txt": b"\xff"}, "expected UTF-8"),
+        ({"images_jpg.zip": b"PK"}, "images_jpg.zip", None, "BadZipFile: 'File is not a zip file'", ""),
+        ({"labels_png.zip": zipped({"9_9_s.png": b""})}, "labels_png.zip", None, "", "an image 1_1_s"),
+        ({"labels_png.zip": zipped({"readme.txt": b""})}, "labels_png.zip", None, "no images", ""),
+        ({"classes.txt": b"0 void\n2 grass\n"}, "classes.txt", 2, "", "1"),
+        ({"classes.txt": b"0 void\n"}, "classes.txt", None, "", "void and at least one"),
+        ({"classes.txt": b"\xff"}, "classes.txt", 1, "", "UTF-8"),
     ],
 )
-def test_msrc_malformed(tmp_path, change, message):
+def test_msrc_malformed(tmp_path, change, file, line, got, expected):
     write_msrc(tmp_path, **change)
-    with pytest.raises(FormatError, match=message):
+    with raises(file=file, line=line, got=got, expected=expected):
         load_msrc(tmp_path)
 
 
@@ -126,9 +127,9 @@ def test_damaged_photographs_fail_when_they_are_asked_for(tmp_path):
     bad = {"images_jpg.zip": zipped({"1_1_s.jpg": b"\xff\xd8", "2_1_s.jpg": b""}), "classes.txt": b"0 void\n1 a\n"}
     write_msrc(tmp_path, **bad)
     data = load_msrc(tmp_path)
-    with pytest.raises(FormatError, match=r"images_jpg.zip:1_1_s.jpg: "):
+    with raises(file="images_jpg.zip:1_1_s.jpg"):
         data.images[0]
-    with pytest.raises(FormatError, match=r"labels_png.zip:1_1_s.png: expected labels of at most 1"):
+    with raises(file="labels_png.zip:1_1_s.png", expected="labels of at most 1"):
         data.labels[0]
 
 
@@ -176,24 +177,24 @@ def test_borders_are_dropped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "got", "expected"),
     [
-        ({"test_labels": None}, r"snakes.npz: .*KeyError"),
-        ({"train_labels": [0.5] * 6}, "train_labels has the type float64"),
-        ({"train_labels": [[0] * 6]}, "1 dimensions of train_labels"),
-        ({"train_labels": [0] * 5}, "5 cells in train_label_shapes"),
-        ({"train_labels": [11] * 6}, "train_labels from 0 to 10"),
-        ({"test_pixels": [[0, 0, 256]] * 4}, "test_pixels from 0 to 255"),
-        ({"test_pixels": [[0, 0]] * 4}, "3 channels of test_pixels"),
-        ({"test_shapes": [[4, 0]]}, "heights and widths in test_shapes"),
-        ({"test_shapes": [[4]]}, "heights and widths in test_shapes"),
-        ({"test_shapes": [[4, 1]]}, "test_shapes equal to test_label_shapes"),
-        ({"test_shapes": [[1, 2], [1, 2]]}, "test_shapes equal to test_label_shapes"),
-        ({"test_shapes": [[3, 2]], "test_pixels": [[0, 0, 255]] * 6}, "test_shapes equal to test_label_shapes"),
+        ({"test_labels": None}, "KeyError", ""),
+        ({"train_labels": [0.5] * 6}, "train_labels has the type float64", ""),
+        ({"train_labels": [[0] * 6]}, "", "1 dimensions of train_labels"),
+        ({"train_labels": [0] * 5}, "", "5 cells in train_label_shapes"),
+        ({"train_labels": [11] * 6}, "", "train_labels from 0 to 10"),
+        ({"test_pixels": [[0, 0, 256]] * 4}, "", "test_pixels from 0 to 255"),
+        ({"test_pixels": [[0, 0]] * 4}, "", "3 channels of test_pixels"),
+        ({"test_shapes": [[4, 0]]}, "", "heights and widths in test_shapes"),
+        ({"test_shapes": [[4]]}, "", "heights and widths in test_shapes"),
+        ({"test_shapes": [[4, 1]]}, "", "test_shapes equal to test_label_shapes"),
+        ({"test_shapes": [[1, 2], [1, 2]]}, "", "test_shapes equal to test_label_shapes"),
+        ({"test_shapes": [[3, 2]], "test_pixels": [[0, 0, 255]] * 6}, "", "test_shapes equal to test_label_shapes"),
     ],
 )
-def test_snakes_malformed(tmp_path, change, message):
-    with pytest.raises(FormatError, match=message):
+def test_snakes_malformed(tmp_path, change, got, expected):
+    with raises(file="snakes.npz", got=got, expected=expected):
         load_snakes(write_snakes(tmp_path, grids(**change)))
 
 

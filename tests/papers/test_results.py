@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from error_fields import raises
 from latentstruct.exceptions import FormatError
 from latentstruct_papers import EXPERIMENTS, Claim
 from latentstruct_papers.figures import FIGURES, Bars, draw_all, read_cell
@@ -179,7 +180,7 @@ def test_files_are_checked(tmp_path):
         {"earlier": True},
     )
     for changes in wrong:
-        with pytest.raises(FormatError, match="results of a full run"):
+        with raises(file="snakes.json", expected="results of a full run"):
             read(write(tmp_path, **changes))
     (tmp_path / "snakes.json").write_text("[")
     with pytest.raises(FormatError):

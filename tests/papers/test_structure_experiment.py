@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from latentstruct.exceptions import FormatError
+from error_fields import raises
 from latentstruct_papers import run_experiment, ssvm_structure
 from latentstruct_papers.datasets import load_protein_structures
 from latentstruct_papers.ssvm_structure import BLOSUM, SIMPLE, Results, load_parts
@@ -69,7 +69,7 @@ def test_pairs_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "message"),
+    ("pairs", "expected"),
     [
         ([PAIR | {"ss_a": "HHEE"}], "structures of 5 and 5 letters"),
         ([PAIR | {"ss_a": "HHEEX"}], "structures of 5 and 5 letters H, E, C"),
@@ -78,8 +78,8 @@ def test_pairs_are_read(tmp_path):
         (b"", "one pair per line"),
     ],
 )
-def test_bad_pairs(pairs, message, tmp_path):
-    with pytest.raises(FormatError, match=message):
+def test_bad_pairs(pairs, expected, tmp_path):
+    with raises(file="pairs_ss.jsonl.gz", line=1, expected=expected):
         load_protein_structures(write_pairs(tmp_path, pairs))
 
 

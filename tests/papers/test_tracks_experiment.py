@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 
-from latentstruct.exceptions import FormatError
+from error_fields import raises
 from latentstruct_papers import Setup, tracks
 from latentstruct_papers.datasets.tracks import Tracks, load_cells
 
@@ -81,7 +81,7 @@ def test_damaged_tables_are_named(tmp_path):
     folder.mkdir()
     with gzip.open(folder / "detections_1.csv.gz", "wt") as file:
         file.write("frame,x\n1,nothing\n")
-    with pytest.raises(FormatError, match="a table of numbers"):
+    with raises(file="detections_1.csv.gz", expected="a table of numbers"):
         load_cells(1, tmp_path)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from error_fields import raises
 from latentstruct.cli import app
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct_papers import EXPERIMENTS, Experiment, Findings, Trials, run_experiment
@@ -97,13 +98,13 @@ def test_a_file_of_other_trials_is_refused(tmp_path):
         Trials("cubes", path)
     assert (caught.value.parameter, caught.value.got) == ("checkpoint", "squares")
     path.write_text("something else\n")
-    with pytest.raises(FormatError, match="finished trials"):
+    with raises(file="file", expected="finished trials"):
         Trials("squares", path)
     assert path.read_text() == "something else\n"
     with pytest.raises(FormatError):
         Trials("squares", tmp_path / "none" / "file")
     for jobs in (0, 1.5, True):
-        with pytest.raises(InputError, match="`jobs` must be a positive integer"):
+        with raises("jobs", expected="a positive integer"):
             Trials(jobs=jobs)
 
 

@@ -73,89 +73,120 @@ def written(path, content):
 
 LONG = 100_000
 REFUSED = {
-    "digits and a letter": ("a.mat", f"A\nA {'1' * LONG}x\n", formats.read_ncbi_matrix, "expected finite numbers"),
+    "digits and a letter": ("a.mat", f"A\nA {'1' * LONG}x\n", formats.read_ncbi_matrix, 2, "", "finite numbers"),
     "a separator as blank": (
         "a.csv",
         "x,y\n\x1c1,b\n",
         formats.read_csv,
-        "line 2: expected a finite number",
+        2,
+        "",
+        "a finite number",
     ),
     "one long label": (
         "a.svm",
         f"{'L' * 2000} 1:1\na 1:1\n",
         formats.read_svmlight,
-        "line 1: expected a label",
+        1,
+        "",
+        "a label",
     ),
     "thousands of zeros": (
         "a.svm",
         f"1 {'0' * 5000}:1\n",
         lambda path: formats.read_svmlight(path, zero_based=True),
-        "line 1: expected an index of at most 100 digits",
+        1,
+        "",
+        "an index of at most 100 digits",
     ),
     "a product of thousands": (
         "a.uai",
         f"MARKOV 15000 {'2 ' * 15000} 1 15000 {' '.join(map(str, range(15000)))} 4 1 1 1 1",
         formats.read_uai,
-        r"line 1: expected 2 · 2 · 2 · 2 · 2 · 2 · 2 · 2.* got '4'",
+        1,
+        "'4'",
+        "2 · 2 · 2 · 2 · 2 · 2 · 2 · 2",
     ),
     "a scope that repeats": (
         "a.uai",
         f"MARKOV {LONG} {'2 ' * LONG} 1 {LONG} {' '.join(map(str, range(LONG - 1)))} 7 2 1 1",
         formats.read_uai,
-        "line 1: expected distinct variables of factor 0, got '7'",
+        1,
+        "'7'",
+        "distinct variables of factor 0",
     ),
     "a logarithm too large": (
         "a.uai",
         "MARKOV 1 2 1 1 0 2 0 -1e308",
         lambda path: formats.read_uai(path, scale="log10"),
-        r"line 1: expected the logarithm of a weight in.* got '-1e308'",
+        1,
+        "'-1e308'",
+        "the logarithm of a weight in",
     ),
     "a long column": (
         "a.conll",
         f"#begin document (x)\na 0 0 w {'c' * LONG} c 9\n",
         formats.read_coreference,
-        r"line 2: expected '\(3', '3\)' or '\(3\)' separated.* got '9'",
+        2,
+        "'9'",
+        "'(3', '3)' or '(3)' separated",
     ),
     "blanks in a name": (
         "a.conll",
         f"#begin document (x{' ' * LONG}y)\n",
         formats.read_coreference,
-        "line 1: expected words",
+        1,
+        "",
+        "words",
     ),
     "a part of many digits": (
         "a.conll",
         f"#begin document (x); part {'1' * 5000}\n",
         formats.read_coreference,
-        "line 1: expected words",
+        1,
+        "",
+        "words",
     ),
     "a matrix of one letter": (
         "a.mat",
         "A " * LONG,
         formats.read_ncbi_matrix,
-        "line 1: expected distinct",
+        1,
+        "",
+        "distinct",
     ),
     "JSON that is deep": (
         "a.jsonl",
         '{"nodes": [{"features": ' + "[" * LONG,
         formats.read_graphs,
-        r"line 1: expected float at nodes\[0\]\.features\[0\]",
+        1,
+        "",
+        "float at nodes[0].features[0]",
     ),
     "a place in underscores": (
         "a.bed",
         f"{texts.SITES.decode()}a\t1_0\t2\tm\t1\t+\tA\n",
         read_sites,
+        4,
+        "",
         "the seven columns",
     ),
-    "a name of many parts": ("a.toml", f"{'a.' * 5000}b = 1\n", read_tables, "5000 dots in one line"),
-    "a table in a list": ("a.toml", f"train = [{{ {'a.' * 150}b = 1 }}]\n", read_tables, "nested more than 10 deep"),
-    "options without end": ("a.toml", "#" * 2**19, read_tables, "more than 262144 bytes"),
+    "a name of many parts": ("a.toml", f"{'a.' * 5000}b = 1\n", read_tables, 1, "5000 dots in one line", ""),
+    "a table in a list": (
+        "a.toml",
+        f"train = [{{ {'a.' * 150}b = 1 }}]\n",
+        read_tables,
+        None,
+        "lists or tables nested more than 10 deep",
+        "",
+    ),
+    "options without end": ("a.toml", "#" * 2**19, read_tables, None, "more than 262144 bytes", ""),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name, tmp_path):
-    file, content, read, message = REFUSED[name]
-    with pytest.raises(FormatError, match=message):
+    file, content, read, line, got, expected = REFUSED[name]
+    with raises(str(tmp_path / file), line=line, got=got, expected=expected, error=FormatError):
         read(written(tmp_path / file, content))
 
 
@@ -177,7 +208,7 @@ def test_names_of_documents_are_read_as_they_stand(tmp_path_factory, name, part)
 def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "MAX_UNPACKED", 2**16)
     path = written(tmp_path / "a.txt.gz", gzip.compress(b"a b\n" * 2**17))
-    with pytest.raises(FormatError, match=": expected compressed text"):
+    with raises(file="a.txt.gz", expected="compressed text"):
         formats.read_conll(path)
     monkeypatch.setattr(text, "MAX_GROWTH", 10**6)
     assert formats.read_conll(path).n_tokens == 2**17
@@ -185,7 +216,7 @@ def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "MAX_LINE_BYTES", 1000)
-    with pytest.raises(FormatError, match="line 2: expected a line of text of at most"):
+    with raises(file="a.txt", line=2, expected="a line of text of at most"):
         formats.read_conll(written(tmp_path / "a.txt", b"a b\n" + b"x" * 1001))
 
 
@@ -234,14 +265,14 @@ def archive(tmp_path, name="a.png", method=zipfile.ZIP_STORED, mode=0o644):
 
 @pytest.mark.parametrize("name", ["../a.png", "/etc/a.png", "x/../../a.png", "..\\a.png"])
 def test_names_that_lead_out_of_an_archive_are_refused(name, tmp_path):
-    with pytest.raises(FormatError, match=": expected file names within the archive"):
+    with raises(file="a.zip", expected="file names within the archive"):
         ImageFiles(archive(tmp_path, name))
 
 
 def test_links_and_other_compressions_are_refused(tmp_path):
-    with pytest.raises(FormatError, match=": expected files"):
+    with raises(file="a.zip", expected="files"):
         ImageFiles(archive(tmp_path, mode=None))
-    with pytest.raises(FormatError, match=": expected a stored or deflated file"):
+    with raises(file="a.zip:a.png", expected="a stored or deflated file"):
         ImageFiles(archive(tmp_path, method=zipfile.ZIP_LZMA)).image("a")
 
 
@@ -264,7 +295,7 @@ def test_large_members_of_a_tar_archive_are_not_read(tmp_path):
         info = tarfile.TarInfo("coref/tsv/a.ann")
         info.size = 2**40
         made.addfile(info)
-    with pytest.raises(FormatError, match="has 1099511627776 bytes"):
+    with raises(file="litbank_coref_conll_tsv.tar.gz", got="has 1099511627776 bytes"):
         datasets.load_litbank(tmp_path)
 
 
@@ -283,8 +314,8 @@ def edit(folder, change):
     (folder / "model.json").write_text(json.dumps(file))
 
 
-def refuse(folder, message):
-    with pytest.raises(FormatError, match=message):
+def refuse(folder, **fields):
+    with raises(error=FormatError, **fields):
         latentstruct.load(folder)
 
 
@@ -298,7 +329,7 @@ class Payload:
 def test_a_model_that_would_run_code_is_refused(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     weights_file(model).write_bytes(pickle.dumps({"coef": Payload()}))
-    refuse(model, "an undamaged file of weights")
+    refuse(model, file=".safetensors", expected="an undamaged file of weights")
     assert not (tmp_path / "executed").exists()
 
 
@@ -315,7 +346,7 @@ def test_a_model_that_would_run_code_is_refused(model, tmp_path, monkeypatch):
 )
 def test_parameters_that_are_no_parameters_are_refused(model, value):
     edit(model, lambda file: file["params"].update(task=value))
-    refuse(model, "the description of a model")
+    refuse(model, file="model.json", expected="the description of a model")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +358,7 @@ def test_states_that_do_not_fit_the_weights_are_refused(model, key, value):
         file["state"]["$dict"] = [[name, one] for name, one in {**state, key: value}.items()]
 
     edit(model, change)
-    refuse(model, "the description of a model")
+    refuse(model, file="model.json", expected="the description of a model")
 
 
 def test_weights_that_announce_a_terabyte_or_another_type_are_refused(model):
@@ -338,7 +369,7 @@ def test_weights_that_announce_a_terabyte_or_another_type_are_refused(model):
     ):
         header = json.dumps({"coef": entry}).encode()
         weights_file(model).write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
-        refuse(model, "an undamaged file of weights|a vector of finite float64 weights")
+        refuse(model, file=".safetensors", expected="an undamaged file of weights")
 
 
 @pytest.mark.parametrize("name", ["model.json", "weights"])
@@ -346,7 +377,7 @@ def test_a_pipe_in_place_of_a_file_does_not_block(model, name):
     path = weights_file(model) if name == "weights" else model / name
     path.unlink()
     os.mkfifo(path)
-    refuse(model, "is no file")
+    refuse(model, got="is no file")
 
 
 def test_a_model_does_not_say_where_to_work(model):
@@ -381,7 +412,7 @@ def test_states_that_share_rows_have_a_number():
     task = LatentMulticlass(n_states=2, weights="state")
     task.learn(np.eye(3), ["a", "b", "a"])
     assert task.state()["shared"]
-    with pytest.raises(InputError, match=r"`state\['n_states'\]` must be an integer if states share rows"):
+    with raises("state['n_states']", expected="an integer if states share rows"):
         LatentMulticlass(n_states=2, weights="state").restore({**task.state(), "n_states": None})
 
 
@@ -389,23 +420,24 @@ def test_states_that_share_rows_have_a_number():
 def test_inputs_whose_scores_are_no_numbers_are_refused():
     rng = np.random.default_rng(12)
     X = rng.normal(size=(6, 2, 3)) * 10.0 ** rng.integers(0, 305, (6, 2, 3))
-    with pytest.raises(InputError, match=r"no score of example \d is a number|an objective of nan"):
+    # Which sum is the first that is no number depends on the order of summation, and so does `got`.
+    with raises("X", hint="Standardize the features"):
         LatentSSVM(LatentMulticlass(n_states=2)).fit(list(X), [0, 1, 2] * 2)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "got"),
     [
-        ({"state": None}, "has not learned"),
+        ({"state": None}, "ValueError('its task has not learned')"),
         ({"state": {"$dict": [["n_inputs", -1]]}}, "n_inputs is -1"),
         ({"state": {"$dict": [["n_inputs", 2**40]]}}, "n_inputs is 1099511627776"),
     ],
 )
-def test_prepared_data_whose_task_is_damaged_are_refused(change, message, tmp_path):
+def test_prepared_data_whose_task_is_damaged_are_refused(change, got, tmp_path):
     data = ShardedData.write(tmp_path / "data", PairwiseRanking(), [([np.eye(3)], [[0, 1, 2]])])
     path = data.folder / "data.json"
     path.write_text(json.dumps({**json.loads(path.read_bytes()), **change}))
-    with pytest.raises(FormatError, match=message):
+    with raises(file="data.json", got=got):
         ShardedData(data.folder)
 
 
@@ -416,18 +448,18 @@ def test_weights_of_a_kernel_machine_lie_within_its_data(tmp_path):
     found["part.support"] = found["part.support"] + 10
     save_file(found, weights_file(folder))
     edit(folder, lambda file: file.update(weights_sha256=_checksum(found)))
-    refuse(folder, "other support rows")
+    refuse(folder, got="other support rows", expected="the parts of KernelStructuralSVM")
 
 
 def test_a_kernel_that_is_none_is_refused(tmp_path):
     folder = tmp_path / "model"
     latentstruct.KernelStructuralSVM(Multiclass()).fit(np.eye(4), [0, 1, 0, 1]).save(folder)
     edit(folder, lambda file: file["params"].update(kernel="rbfx"))
-    refuse(folder, "rbfx")
+    refuse(folder, got="rbfx", expected="the parts of KernelStructuralSVM")
 
 
 def test_offsets_that_wrap_around_are_refused():
     # Each difference of these is at least 0 in 64 bits.
     offsets = np.array([0, 2**63 - 1, -(2**63), -1, 5])
-    with pytest.raises(InputError, match=r"`arrays\['at'\]` must be offsets from 0 to 5 in steps of at least 0"):
+    with raises("arrays['at']", expected="offsets from 0 to 5 in steps of at least 0"):
         PackedArrays({"at": offsets}).pointers("at", 5)

@@ -281,7 +281,7 @@ def test_a_real_full_disk(small_disk):
     large = classes(2)
     large.coef_, large.task_ = np.zeros(20_000), Multiclass()
     large.task_.restore({"labels": [0, 1], "n_inputs": 10_000})
-    with pytest.raises(InputError, match="No space left on device"):
+    with raises(file="model", got="No space left on device"):
         large.save(folder)
     assert contents(folder) == before
     (small_disk / "filling").unlink()

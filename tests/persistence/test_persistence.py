@@ -59,6 +59,10 @@ def stored(tmp_path_factory):
     return (folder / "model.json").read_bytes(), weights_file(folder).read_bytes()
 
 
+FOLDER = "the folder of a latentstruct model"
+DESCRIPTION = "the description of a model"
+
+
 @pytest.fixture
 def folder(tmp_path, stored):
     """Return a folder with that model, to be damaged."""
@@ -74,10 +78,9 @@ def write(path, settings, weights):
     (known[0] if known else path / json.loads(settings)["weights"]).write_bytes(weights)
 
 
-def refuse(path, message=None, kind=FormatError, **options):
-    with pytest.raises(kind, match=message) as caught:
-        latentstruct.load(path, **options)
-    assert len(str(caught.value)) > 20
+def refuse(path, parameter=None, *, task=None, error=FormatError, **fields):
+    with raises(parameter, error=error, **fields):
+        latentstruct.load(path, task=task)
 
 
 def edit(path, change):
@@ -197,10 +200,18 @@ def test_labels(labels, tmp_path):
     assert np.array_equal(loaded.task_.costs_, model.task_.costs_)
 
 
-@pytest.mark.parametrize("label", [frozenset({1}), b"bytes", "\ud800", 1 + 2j])
-def test_labels_that_no_file_can_hold(label, tmp_path):
+@pytest.mark.parametrize(
+    ("label", "parameter", "got", "expected"),
+    [
+        (frozenset({1}), "state", "frozenset({1})", "one of number, string, array, list"),
+        (b"bytes", "state", "b'bytes'", "one of number, string, array, list"),
+        (1 + 2j, "state", "(1+2j)", "one of number, string, array, list"),
+        ("\ud800", "estimator", "can't encode character", "made of labels and parameters that JSON"),
+    ],
+)
+def test_labels_that_no_file_can_hold(label, parameter, got, expected, tmp_path):
     model = StructuralSVM(Multiclass()).fit(X, [label if k == 0 else str(k) for k in Y])
-    with pytest.raises(InputError, match=r"to be saved|JSON"):
+    with raises(parameter, got=got, expected=expected):
         model.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -252,7 +263,7 @@ def test_own_tasks(kind, tmp_path):
     signs = [1 if x[0] > 0 else -1 for x in X]
     model = StructuralSVM(kind()).fit(X, signs)
     model.save(tmp_path / "model")
-    refuse(tmp_path / "model", f"the task '{kind.__name__}' of .* not part of the library", InputError)
+    refuse(tmp_path / "model", "task", expected=f"the task '{kind.__name__}' of ", error=InputError)
     loaded = latentstruct.load(tmp_path / "model", task=kind())
     assert loaded.predict(X) == model.predict(X)
 
@@ -267,12 +278,12 @@ def test_own_tasks_that_learn_more_must_have_learned(kind, tmp_path):
     signs = [1 if x[0] > 0 else -1 for x in X]
     model = StructuralSVM(Learning()).fit(X, signs)
     model.save(tmp_path / "model")
-    refuse(tmp_path / "model", "`task` must be .*task.learn", InputError, task=Learning())
+    refuse(tmp_path / "model", "task", expected="`task.learn`", error=InputError, task=Learning())
     task = Learning()
     task.learn(X, signs)
     assert latentstruct.load(tmp_path / "model", task=task).predict(X) == model.predict(X)
     task.learn(np.ones((2, 5)), [-1, 1])
-    refuse(tmp_path / "model", "expected 5 weights .* got 2 weights", task=task)
+    refuse(tmp_path / "model", got="2 weights", expected="5 weights", task=task)
 
 
 def test_files_have_the_permissions_of_the_folder(tmp_path):
@@ -305,7 +316,7 @@ def test_a_task_with_a_name_of_the_library_is_not_taken_for_it(tmp_path):
     Impostor.__name__ = "Multiclass"
     model = StructuralSVM(Impostor()).fit(X, Y)
     model.save(tmp_path / "model")
-    refuse(tmp_path / "model", "not part of the library, got None", InputError)
+    refuse(tmp_path / "model", "task", got=None, expected="not part of the library", error=InputError)
 
 
 def test_own_estimators_and_solvers_are_not_saved(tmp_path):
@@ -425,10 +436,10 @@ def test_nothing_is_pickled(folder, monkeypatch):
 
 
 def test_nothing_there(tmp_path):
-    refuse(tmp_path / "nowhere", "nowhere: expected the folder of a latentstruct model, got a path that does not exist")
-    refuse(tmp_path, "expected the folder of a latentstruct model")
+    refuse(tmp_path / "nowhere", str(tmp_path / "nowhere"), got="a path that does not exist", expected=FOLDER)
+    refuse(tmp_path, str(tmp_path), expected=FOLDER)
     (tmp_path / "file").write_text("{}")
-    refuse(tmp_path / "file", "expected the folder of a latentstruct model, got a file")
+    refuse(tmp_path / "file", str(tmp_path / "file"), got="a file", expected=FOLDER)
 
 
 def test_truncated(tmp_path, stored):
@@ -437,17 +448,17 @@ def test_truncated(tmp_path, stored):
     write(path, *stored)
     for end in range(0, len(settings), 7):
         write(path, settings[:end], weights)
-        refuse(path, "expected the folder of a latentstruct model")
+        refuse(path, str(path), expected=FOLDER)
     for end in range(0, len(weights), 3):
         write(path, settings, weights[:end])
-        refuse(path, "an undamaged file of weights")
+        refuse(path, file=".safetensors", expected="an undamaged file of weights")
     write(path, settings, weights)
     assert latentstruct.load(path).score(SEQUENCES, LABELS) >= 0.5
 
 
 def test_missing_weights(folder):
     weights_file(folder).unlink()
-    refuse(folder, "an undamaged file of weights")
+    refuse(folder, file=".safetensors", expected="an undamaged file of weights")
 
 
 @pytest.mark.parametrize(
@@ -455,42 +466,44 @@ def test_missing_weights(folder):
 )
 def test_foreign_json(folder, text):
     (folder / "model.json").write_bytes(text.encode("latin-1"))
-    refuse(folder, "expected the folder of a latentstruct model")
+    refuse(folder, str(folder), expected=FOLDER)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("key", "value", "got", "expected"),
     [
-        ("format", "other-model", "got 'other-model' version 4"),
-        ("version", 5, "got 'latentstruct-model' version 5"),
-        ("version", "1", "the folder of a latentstruct model"),
-        ("estimator", "os.system", "unknown estimator 'os.system'"),
-        ("estimator", "Chain", "unknown estimator 'Chain'"),
-        ("estimator", "BaseEstimator", "unknown estimator"),
-        ("params", [], "the folder of a latentstruct model"),
-        ("state", {"$dict": [["labels", ["a"]]]}, "the description of a model"),
-        ("state", {"$dict": [["labels", ["N", "N"]], ["n_inputs", 2]]}, "`labels` must be distinct"),
-        ("state", {"$dict": [["labels", [["N"]]], ["n_inputs", 2]]}, "the description of a model"),
-        ("state", {"$dict": [["labels", ["N", "V"]], ["n_inputs", "two"]]}, "the description of a model"),
-        ("state", {"$dict": [["labels", ["N", "V"]], ["n_inputs", {"$float": "inf"}]]}, "the description of a model"),
+        ("format", "other-model", "'other-model' version 4", "format 'latentstruct-model' version 4"),
+        ("version", 5, "'latentstruct-model' version 5", "format 'latentstruct-model' version 4"),
+        ("version", "1", "", FOLDER),
+        ("estimator", "os.system", "unknown estimator 'os.system'", DESCRIPTION),
+        ("estimator", "Chain", "unknown estimator 'Chain'", DESCRIPTION),
+        ("estimator", "BaseEstimator", "unknown estimator", DESCRIPTION),
+        ("params", [], "", FOLDER),
+        ("state", {"$dict": [["labels", ["a"]]]}, "", DESCRIPTION),
+        ("state", {"$dict": [["labels", ["N", "N"]], ["n_inputs", 2]]}, "`labels` must be distinct", DESCRIPTION),
+        ("state", {"$dict": [["labels", [["N"]]], ["n_inputs", 2]]}, "", DESCRIPTION),
+        ("state", {"$dict": [["labels", ["N", "V"]], ["n_inputs", "two"]]}, "", DESCRIPTION),
+        ("state", {"$dict": [["labels", ["N", "V"]], ["n_inputs", {"$float": "inf"}]]}, "", DESCRIPTION),
         (
             "state",
             {"$dict": [["labels", ["N", "V", "X"]], ["n_inputs", 2]]},
-            "expected 18 weights as its task has, got 10 weights",
+            "10 weights",
+            "18 weights as its task has",
         ),
         (
             "state",
             {"$dict": [["labels", ["N", "V"]], ["n_inputs", 10**15]]},
             "do not belong together",
+            DESCRIPTION,
         ),
-        ("state", 5, "the description of a model"),
-        ("fitted", {}, "the description of a model"),
-        ("task", 3, "the folder of a latentstruct model"),
+        ("state", 5, "", DESCRIPTION),
+        ("fitted", {}, "", DESCRIPTION),
+        ("task", 3, "", FOLDER),
     ],
 )
-def test_other_values(folder, key, value, message):
+def test_other_values(folder, key, value, got, expected):
     edit(folder, lambda file: file.update({key: value}))
-    refuse(folder, message)
+    refuse(folder, got=got, expected=expected)
 
 
 def test_states_are_counted_before_tables_are_made(tmp_path):
@@ -502,7 +515,7 @@ def test_states_are_counted_before_tables_are_made(tmp_path):
     for n_states in (10**6, 10**9):
         state = {"$dict": [*(known | {"n_states": n_states}).items()]}
         edit(tmp_path, lambda file, state=state: file.update(state=state))
-        refuse(tmp_path, "do not belong together")
+        refuse(tmp_path, file="model.json", got="do not belong together", expected=DESCRIPTION)
 
 
 class Connection:
@@ -531,7 +544,7 @@ def test_where_and_how_to_work_is_not_kept(tmp_path):
 
 def test_no_state(folder):
     edit(folder, lambda file: file.update(state=None))
-    refuse(folder, "`task` must be a task that has learned", InputError)
+    refuse(folder, "task", expected="a task that has learned", error=InputError)
 
 
 @pytest.mark.parametrize(
@@ -559,17 +572,17 @@ def test_no_state(folder):
 )
 def test_other_tasks(folder, task):
     edit(folder, lambda file: file["params"].update(task=task))
-    refuse(folder, "the description of a model", FormatError)
+    refuse(folder, file="model.json", expected=DESCRIPTION)
 
 
 def test_other_parameters(folder):
     edit(folder, lambda file: file["params"].update(color="red"))
-    refuse(folder, "the description of a model")
+    refuse(folder, file="model.json", expected=DESCRIPTION)
 
 
 def test_more_fields(folder):
     edit(folder, lambda file: file.update(command="true"))
-    refuse(folder, "expected the folder of a latentstruct model.*unknown field")
+    refuse(folder, str(folder), got="unknown field", expected=FOLDER)
 
 
 def test_deep_nesting(folder):
@@ -587,20 +600,20 @@ def test_deep_nesting(folder):
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("weights", "got", "expected"),
     [
-        (np.full(10, np.nan), "a vector of finite float64 weights, got nan at index 0 in 'coef'"),
-        (np.append(np.zeros(9), np.inf), "got inf at index 9 in 'coef'"),
-        (np.zeros((5, 2)), r"got float64 of shape \(5, 2\)"),
-        (np.zeros(10, dtype=np.float32), "got float32"),
-        (np.zeros(10, dtype=np.int64), "got int64"),
-        (np.zeros(9), "got 9 weights"),
-        (np.zeros(0), "got 0 weights"),
+        (np.full(10, np.nan), "nan at index 0 in 'coef'", "a vector of finite float64 weights"),
+        (np.append(np.zeros(9), np.inf), "inf at index 9 in 'coef'", "a vector of finite float64 weights"),
+        (np.zeros((5, 2)), "float64 of shape (5, 2)", "a vector of finite float64 weights"),
+        (np.zeros(10, dtype=np.float32), "float32", "a vector of finite float64 weights"),
+        (np.zeros(10, dtype=np.int64), "int64", "a vector of finite float64 weights"),
+        (np.zeros(9), "9 weights", "10 weights as its task has"),
+        (np.zeros(0), "0 weights", "10 weights as its task has"),
     ],
 )
-def test_other_weights(folder, weights, message):
+def test_other_weights(folder, weights, got, expected):
     save_file({"coef": weights}, weights_file(folder))
-    refuse(folder, message)
+    refuse(folder, got=got, expected=expected)
 
 
 def uncertain(path, **fit):
@@ -618,17 +631,17 @@ def signed(path, **vectors):
 
 
 @pytest.mark.parametrize(
-    ("theta", "message"),
+    ("theta", "got"),
     [
-        (None, "expected the parts of ModLat other than its weights, got KeyError\\('theta'\\)"),
-        (np.zeros(3), "4 finite weights, unless .* got float64 of shape \\(3,\\)"),
+        (None, "KeyError('theta')"),
+        (np.zeros(3), "got float64 of shape (3,)"),
         (np.full(4, np.nan), "4 finite weights, unless"),
     ],
 )
-def test_weights_of_latents_are_missed(theta, message, tmp_path):
+def test_weights_of_latents_are_missed(theta, got, tmp_path):
     model = uncertain(tmp_path / "model")
     signed(tmp_path / "model", **{"coef": model.coef_, "part.theta": theta})
-    refuse(tmp_path / "model", message)
+    refuse(tmp_path / "model", got=got, expected="the parts of ModLat other than its weights")
 
 
 def test_weights_of_features_of_ones_own_may_be_any_number(tmp_path):
@@ -640,7 +653,7 @@ def test_weights_of_features_of_ones_own_may_be_any_number(tmp_path):
 def test_weights_under_another_name(folder):
     coef = load_file(weights_file(folder))["coef"]
     save_file({"weights": coef}, weights_file(folder))
-    refuse(folder, "an undamaged file of weights")
+    refuse(folder, file=".safetensors", expected="an undamaged file of weights")
 
 
 def survives(path):
@@ -708,7 +721,7 @@ def test_weights_of_another_model_are_refused(tmp_path):
     for name, C in (("one", 0.1), ("two", 1.0)):
         StructuralSVM(Multiclass(), C=C).fit(X, [0, 1] * (len(X) // 2)).save(tmp_path / name)
     weights_file(tmp_path / "two").replace(weights_file(tmp_path / "one"))
-    refuse(tmp_path / "one", "the file that model.json was written with, got another checksum")
+    refuse(tmp_path / "one", got="another checksum", expected="the file that model.json was written with")
 
 
 @pytest.mark.parametrize(
@@ -730,12 +743,11 @@ def test_what_training_reached_must_be_of_its_kind(name, value, tmp_path):
     settings = json.loads(path.read_text())
     settings["fitted"][name] = value
     path.write_text(json.dumps(settings))
-    with pytest.raises(FormatError, match=name):
-        latentstruct.load(tmp_path / "model")
+    refuse(path.parent, str(path), got=f"{name} is ", expected=DESCRIPTION)
 
 
 def test_a_field_with_a_long_name_is_told_in_short(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps({"x" * 20_000: 1}))
-    with pytest.raises(latentstruct.FormatError, match="the folder of a latentstruct model") as reported:
+    with raises(str(tmp_path), expected=FOLDER, error=FormatError) as reported:
         latentstruct.load(tmp_path)
     assert len(str(reported.value)) < 600

@@ -19,7 +19,6 @@ from latentstruct import (
     CuttingPlane,
     ExampleTask,
     FrankWolfe,
-    InputError,
     LatentMulticlass,
     LatentSSVM,
     Multiclass,
@@ -359,9 +358,9 @@ def test_latents_of_the_user_are_the_first_start():
     assert seen[1] != chosen
     assert len(seen) == 2
     task.learn(X, Y)
-    with pytest.raises(InputError, match=r"`latents\[0\]` must be a latent of the candidates with the output"):
+    with raises("latents[0]", expected="a latent of the candidates with the output"):
         LatentSSVM(States()).fit(X, Y, H=[9] * len(X))
-    with pytest.raises(InputError, match="`latents` must be a sequence of 40 latents, got 3 latents"):
+    with raises("latents", got="3 latents", expected="a sequence of 40 latents"):
         LatentSSVM(States()).fit(X, Y, H=[0] * 3)
     with raises("H", expected="Multiclass, which has no latent variables"):
         LatentSSVM(Multiclass()).fit(np.eye(2), [0, 1], H=[0, 0])
@@ -377,7 +376,7 @@ def test_weights_of_the_user_are_the_start():
         LatentSSVM(States()).fit(X, Y, coef_init=np.zeros(3))
     with raises("coef_init", expected="None if `H` or `restarts` are given"):
         LatentSSVM(States(), restarts=2).fit(X, Y, coef_init=np.zeros(10))
-    with pytest.raises(InputError, match="`coef_init` must be finite, got nan at row 0, column 0"):
+    with raises("coef_init", got="nan at row 0, column 0", expected="finite"):
         LatentSSVM(States()).fit(X, Y, coef_init=np.full(10, np.nan))
 
 
@@ -592,7 +591,7 @@ def test_first_latents_are_for_cccp():
     X, Y = hidden_data(3, n=12)
     with raises("H", expected="None for Subgradient"):
         LatentSSVM(States(), solver="subgradient").fit(X, Y, H=[0] * 12)
-    with pytest.raises(InputError, match="`latents` must be a sequence such as a list, got 3"):
+    with raises("latents", got="3", expected="a sequence such as a list"):
         LatentSSVM(States()).fit(X, Y, H=3)
     with raises("callback", got=3):
         LatentSSVM(States()).fit(X, Y, callback=3)
@@ -607,7 +606,7 @@ def test_lists_of_latents_must_fit_the_outputs():
             return outputs, [*latents, 9], features
 
     X, Y = hidden_data(3, n=12)
-    with pytest.raises(InputError, match="`latents of example 0` must be a list of 8 latents, one per output"):
+    with raises("latents of example 0", expected="a list of 8 latents, one per output"):
         LatentSSVM(TooMany()).fit(X, Y)
 
 
@@ -634,7 +633,7 @@ def test_a_latent_example_task_must_answer_pairs():
 
     X, Y = hidden_data(3, n=12)
     model = LatentSSVM(OnlyOutputs(), C=0.3).fit(X, Y)
-    with pytest.raises(InputError, match=r"`OnlyOutputs\.argmax of example 0` must be a pair \(y, h\) because"):
+    with raises("OnlyOutputs.argmax of example 0", expected="a pair (y, h) because"):
         model.predict(X)
 
 
@@ -725,7 +724,7 @@ def test_broken_completions_are_told_what_is_wrong(task, message):
 
 def test_latents_that_do_not_fit_are_named():
     X, Y = hidden_data(3, n=6)
-    with pytest.raises(InputError, match=r"`latents\[0\]` must be a latent of the candidates with the output"):
+    with raises("latents[0]", expected="a latent of the candidates with the output"):
         LatentSSVM(ForeignLatents()).fit(X, Y)
 
 

@@ -12,7 +12,7 @@ from test_tasks import FORMS, MATRIX, MODES, assert_kernels_agree, close, compar
 
 import reference
 from error_fields import raises
-from latentstruct import CCCP, CRF, Bundle, Chain, InputError, LatentSSVM, StructuralSVM, StructuredEstimator, load
+from latentstruct import CCCP, CRF, Bundle, Chain, LatentSSVM, StructuralSVM, StructuredEstimator, load
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.tasks.chain import batch as chain_batch
 from latentstruct.tasks.chain.task import UNKNOWN
@@ -501,30 +501,30 @@ def test_predictions_that_have_no_confidence():
     task = Chain()
     task.learn(TOKENS, HALF)
     batch, w = task.prepare(TOKENS), np.zeros(task.n_features)
-    for predictions, message in (
-        ([["a", "a", "b"]], "`predictions` must be a sequence of 2 items, got 1 items"),
-        ([["a", "a"], ["b"]], r"`predictions\[0\]` must be 3 labels, one per token"),
-        ([["a", UNKNOWN, "b"], ["b"]], r"`predictions` must be a label per token, got -1 \(unknown\)"),
-        ([["a", "c", "b"], ["b"]], r"`predictions\[0\]\[1\]` must be one of the known labels 'a', 'b'"),
+    for predictions, parameter, got, expected in (
+        ([["a", "a", "b"]], "predictions", "1 items", "a sequence of 2 items"),
+        ([["a", "a"], ["b"]], "predictions[0]", "", "3 labels, one per token"),
+        ([["a", UNKNOWN, "b"], ["b"]], "predictions", "-1 (unknown)", "a label per token"),
+        ([["a", "c", "b"], ["b"]], "predictions[0][1]", "", "one of the known labels 'a', 'b'"),
     ):
-        with pytest.raises(InputError, match=message):
+        with raises(parameter, got=got, expected=expected):
             task.confidence(batch, w, SOFT, predictions)
 
 
 @pytest.mark.parametrize(
-    ("latents", "message"),
+    ("latents", "parameter", "got", "expected"),
     [
-        ([["a", "b", "b"]], "`latents` must be a sequence of 2 latents, got 1 latents"),
-        ([["a", "b"], ["a"]], r"`latents\[0\]` must be 3 labels, one per token"),
-        ([["a", "b", "a"], ["a"]], r"`latents\[0\]\[2\]` must be the known label 'b', got 'a'"),
-        ([["a", "b", "b"], [UNKNOWN]], r"`latents\[1\]\[0\]` must be one of the labels, got -1"),
-        ([[UNKNOWN, "b", "b"], ["a"]], r"`latents\[0\]\[0\]` must be the known label 'a', got -1"),
-        ([["a", "c", "b"], ["a"]], r"`latents\[0\]\[1\]` must be one of the known labels 'a', 'b'"),
-        ([["a", "b", "b"], "a"], r"`latents\[1\]` must be a list of labels, one per token"),
+        ([["a", "b", "b"]], "latents", "1 latents", "a sequence of 2 latents"),
+        ([["a", "b"], ["a"]], "latents[0]", "", "3 labels, one per token"),
+        ([["a", "b", "a"], ["a"]], "latents[0][2]", "'a'", "the known label 'b'"),
+        ([["a", "b", "b"], [UNKNOWN]], "latents[1][0]", "-1", "one of the labels"),
+        ([[UNKNOWN, "b", "b"], ["a"]], "latents[0][0]", "-1", "the known label 'a'"),
+        ([["a", "c", "b"], ["a"]], "latents[0][1]", "", "one of the known labels 'a', 'b'"),
+        ([["a", "b", "b"], "a"], "latents[1]", "", "a list of labels, one per token"),
     ],
 )
-def test_latents_that_do_not_fit(latents, message):
-    with pytest.raises(InputError, match=message):
+def test_latents_that_do_not_fit(latents, parameter, got, expected):
+    with raises(parameter, got=got, expected=expected):
         LatentSSVM(Chain()).fit(TOKENS, HALF, H=latents)
 
 

@@ -15,7 +15,6 @@ import reference
 from error_fields import raises
 from latentstruct import (
     ConvergenceWarning,
-    InputError,
     LatentMulticlass,
     LatentSSVM,
     MarginalSSVM,
@@ -341,33 +340,31 @@ def test_pruned_inputs_in_the_wrong_form():
     broken = X.copy()
     broken[7, needed[-1], 1] = np.inf
     for given_X, place in ((broken, needed[-1]), (broken[:, needed], len(needed) - 1)):
-        message = rf"`X\[7\]` must be finite, got inf at row {place}, column 1"
-        with pytest.raises(InputError, match=message):
-            pruned.predict(given_X)
-        with pytest.raises(InputError, match=message):
-            pruned.complete(given_X, Y)
+        for method, data in ((pruned.predict, (given_X,)), (pruned.complete, (given_X, Y))):
+            with raises("X[7]", got=f"inf at row {place}, column 1", expected="finite"):
+                method(*data)
     lost = np.flatnonzero(pruned.task_.vector_of_[0] == -2)[0]
     with raises("latents[0]", got=str(lost), expected="a state that class 'a' has"):
         pruned.task_.completion_planes(pruned.task_.prepare(X, Y), np.full(len(X), lost))
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("more", "parameter", "got", "expected"),
     [
-        ({"states": np.ones((2, 5), dtype=int)}, r"`states` must be integers of shape \(3, 5\), one row per class"),
-        ({"states": np.ones((3, 5))}, r"`states` must be integers of shape \(3, 5\), one row per class"),
-        ({"states": np.full((3, 5), 2)}, r"`states` must be 1 \(the state has weights\), 0"),
-        ({"states": np.full((3, 5), -2)}, r"`states` must be 1 \(the state has weights\), 0"),
-        ({"states": np.array([[1] * 5, [-1] * 5, [1] * 5])}, r"`states\[1\]` must be a row with at least one state"),
-        ({"states": np.zeros((3, 5), dtype=int)}, "`states` must be a table with at least one state with weights"),
-        ({"states": np.ones(5, dtype=int)}, r"`states` must be an array of shape \(S, H\), got shape \(5,\)"),
-        ({"states": np.ones((3, 5), dtype=int), "weights": "class"}, "`states` must be None unless `weights` is"),
-        ({"states": np.ones((3, 5), dtype=int), "n_states": 4}, r"`states` must be an array of shape \(S, 4\)"),
+        ({"states": np.ones((2, 5), dtype=int)}, "states", "", "integers of shape (3, 5), one row per class"),
+        ({"states": np.ones((3, 5))}, "states", "", "integers of shape (3, 5), one row per class"),
+        ({"states": np.full((3, 5), 2)}, "states", "", "1 (the state has weights), 0"),
+        ({"states": np.full((3, 5), -2)}, "states", "", "1 (the state has weights), 0"),
+        ({"states": np.array([[1] * 5, [-1] * 5, [1] * 5])}, "states[1]", "", "a row with at least one state"),
+        ({"states": np.zeros((3, 5), dtype=int)}, "states", "", "a table with at least one state with weights"),
+        ({"states": np.ones(5, dtype=int)}, "states", "shape (5,)", "an array of shape (S, H)"),
+        ({"states": np.ones((3, 5), dtype=int), "weights": "class"}, "states", "", "None unless `weights` is"),
+        ({"states": np.ones((3, 5), dtype=int), "n_states": 4}, "states", "", "an array of shape (S, 4)"),
     ],
 )
-def test_bad_tables_of_states(more, message):
+def test_bad_tables_of_states(more, parameter, got, expected):
     X = np.random.default_rng(0).normal(size=(6, 5, 2))
-    with pytest.raises(InputError, match=message):
+    with raises(parameter, got=got, expected=expected):
         LatentMulticlass(**{"weights": "state", **more}).learn(X, [0, 1, 2, 0, 1, 2])
 
 

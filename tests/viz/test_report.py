@@ -382,7 +382,7 @@ def test_models_keep_their_history_and_old_ones_load_without(tmp_path):
     ):
         stored["fitted"]["history_"] = {"$dict": list(damage.items())} if isinstance(damage, dict) else damage
         file.write_text(json.dumps(stored))
-        with pytest.raises(latentstruct.FormatError, match="the description of a model"):
+        with raises(file="model.json", expected="the description of a model"):
             latentstruct.load(tmp_path / "model")
 
 

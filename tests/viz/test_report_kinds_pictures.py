@@ -7,6 +7,7 @@ import pytest
 from matplotlib import pyplot
 
 from command import run
+from error_fields import raises
 from latentstruct.cli.kinds.cluster import report as clusters
 from latentstruct.cli.kinds.cluster.report import ITEMS_SHOWN, Clustering
 from latentstruct.cli.kinds.detect import report as detect
@@ -227,7 +228,7 @@ def test_a_label_has_the_same_number_in_all_images(trained, monkeypatch):
 def test_unknown_pixels_and_labels_do_not_stop_a_report(trained, tmp_path):
     _, kind, model = trained("segment")
     images, labels = write_pictures(tmp_path, 3, 1, share=1.0)
-    with pytest.raises(Exception, match="expected labeled pixels"):
+    with raises(file="labels", expected="labeled pixels"):
         show_examples(images, kind, model, labels=str(labels))
     images, labels = write_pictures(tmp_path / "more", 3, 1, share=0.4)
     shown, held_out = show_examples(images, kind, model, labels=str(labels), allow_unknown=True)

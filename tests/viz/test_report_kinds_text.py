@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from parsing_reference import trees
 
 from command import run
+from error_fields import raises
 from latentstruct.cli.kinds.align.report import align_columns
 from latentstruct.cli.kinds.chain.report import show_feature
 from latentstruct.cli.kinds.parse.report import outline
@@ -17,7 +18,6 @@ from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import load_trained
 from latentstruct.data.sequences import count_hits
 from latentstruct.data.trees import constituents, words
-from latentstruct.exceptions import FormatError
 from latentstruct.features.windows import WindowFeatures
 from latentstruct.io import write_sites
 from latentstruct.io.fasta import read_sites
@@ -277,12 +277,12 @@ def test_tables_of_sites(tmp_path):
     write_sites(tmp_path / "sites.tsv", sites)
     assert read_sites(tmp_path / "sites.tsv") == sites
     header = "#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\n"
-    for text, message in (
-        ("a\tb\n", "sites.tsv, line 1: expected the header"),
-        (f"{header}a\t3\tx\tm\t1\t+\tA\n", r"sites.tsv, line 2: expected the seven columns"),
+    for text, line, expected in (
+        ("a\tb\n", 1, "the header"),
+        (f"{header}a\t3\tx\tm\t1\t+\tA\n", 2, "the seven columns"),
     ):
         (tmp_path / "sites.tsv").write_text(text)
-        with pytest.raises(FormatError, match=message):
+        with raises(file="sites.tsv", line=line, expected=expected):
             read_sites(tmp_path / "sites.tsv")
 
 
