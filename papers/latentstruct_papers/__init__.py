@@ -156,6 +156,7 @@ EXPERIMENTS = {
         "latentstruct_papers.selfpaced_digits",
         "Self-paced learning on pairs of digits",
         ("mnist",),
+        in_trials=True,
     ),
     "ssvm-measures": Experiment(
         "latentstruct_papers.ssvm_measures",
