@@ -162,6 +162,7 @@ EXPERIMENTS = {
         "latentstruct_papers.ssvm_measures",
         "Structural SVM, table 1: training for F1, PRBEP and ROC area",
         ("reuters21578", "optdigits", "adult_a9a"),
+        in_trials=True,
     ),
     "ssvm-alignment": Experiment(
         "latentstruct_papers.ssvm_alignment",
@@ -178,6 +179,7 @@ EXPERIMENTS = {
         "latentstruct_papers.ssvm_parsing",
         "Structural SVM: parsing Spanish against a PCFG by counts",
         ("cess_esp_trees",),
+        in_trials=True,
     ),
     "ssvm-diversity": Experiment(
         "latentstruct_papers.ssvm_diversity",

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,8 +17,8 @@ from latentstruct.core.types import Vector
 from latentstruct.data.trees import Tree, tagged_words, words
 from latentstruct.estimators import CRF, LatentSSVM, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
+from latentstruct.io.brackets import format_tree, parse_tree
 from latentstruct.metrics.parses import ParseScores, parse_counts, parse_scores
-from latentstruct.progress.eta import Steps
 from latentstruct.tasks.parsing.task import Parsing
 from latentstruct_papers.datasets import CessEsp, load_cess_esp
 from latentstruct_papers.findings import Claim, Findings, Table, Verdict
@@ -161,18 +162,24 @@ def fit(parser: Parser, C: float, train: Part, setting: Setting) -> Any:
         return model.fit(train.X, train.Y)
 
 
-def try_strengths(parser: Parser, parts: Sequence[Part], setting: Setting, say: Callable[[str], None]) -> list[Fitted]:
-    """Train a model at all strengths."""
-    train, validation, test = parts
-    found = []
-    for C in parser.strengths:
-        began = time.process_time()
-        model = fit(parser, C, train, setting)
-        seconds = time.process_time() - began
-        f1 = parse_scores(validation.Y, model.predict(validation.X)).f1
-        say(f"{parser.name}, C = {C:g}: F1 {100 * f1:.2f} on validation, {seconds:.0f} s of training")
-        found.append(Fitted(parser, C, f1, seconds, model.n_iter_, model.predict(test.X)))
-    return found
+@lru_cache(maxsize=1)
+def load(quick: bool, data_home: str | None) -> list[Part]:
+    """Return training, validation and test sentences of the treebank."""
+    return divide(load_cess_esp(data_home), QUICK if quick else FULL)
+
+
+def measure(number: int, C: float, quick: bool, data_home: str | None) -> dict[str, Any]:
+    """Train a model and return its F1 on validation sentences and the trees of test sentences in brackets."""
+    setting = QUICK if quick else FULL
+    train, validation, test = load(quick, data_home)
+    began = time.process_time()
+    model = fit(setting.parsers[number], C, train, setting)
+    return {
+        "seconds": time.process_time() - began,
+        "iterations": int(model.n_iter_),
+        "validation": parse_scores(validation.Y, model.predict(validation.X)).f1,
+        "predicted": [format_tree(tree) for tree in model.predict(test.X)],
+    }
 
 
 def count(parts: Sequence[Part], say: Callable[[str], None]) -> tuple[Fitted, int]:
@@ -312,16 +319,30 @@ def length_plot(tested: Sequence[Tested], lengths: Vector) -> "Callable[[Axes], 
 def run(setup: Setup) -> Findings:
     """Compare a grammar learned by a structural SVM with one by counts, on Spanish sentences."""
     setting = QUICK if setup.quick else FULL
-    parts = divide(load_cess_esp(setup.data_home), setting)
+    parts = load(setup.quick, setup.data_home)
     sizes = [len(part.X) for part in parts]
     setup.say(f"{sizes[0]} sentences for training, {sizes[1]} for validation, {sizes[2]} for test")
     counted, n_failed = count(parts, setup.say)
-    fitted, best = [counted], [counted]
-    steps = Steps(setup.say, sum(len(parser.strengths) for parser in setting.parsers), "trainings")
+    plan: list[tuple[Any, ...]] = [
+        (number, C, setup.quick, setup.data_home)
+        for number, parser in enumerate(setting.parsers)
+        for C in parser.strengths
+    ]
+
+    def show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
+        shown = f"F1 {100 * found['validation']:.2f} on validation, {found['seconds']:.0f} s of training"
+        return f"{setting.parsers[arguments[0]].name}, C = {arguments[1]:g}: {shown}"
+
+    measured = setup.trials.run(measure, plan, setup.say, "trainings", show)
+    fitted = [counted]
+    for (number, C, *_), one in zip(plan, measured, strict=True):
+        predicted = [parse_tree(text) for text in one["predicted"]]
+        fitted.append(
+            Fitted(setting.parsers[number], C, one["validation"], one["seconds"], one["iterations"], predicted)
+        )
+    best = [counted]
     for parser in setting.parsers:
-        found = try_strengths(parser, parts, setting, steps.done)
-        fitted += found
-        best.append(max(found, key=lambda one: one.validation))
+        best.append(max((one for one in fitted if one.parser is parser), key=lambda one: one.validation))
     true = parts[2].Y
     tested = [Tested(one, parse_scores(true, one.predicted), parse_counts(true, one.predicted)) for one in best]
     lengths = np.array([len(x) for x in parts[2].X])

@@ -135,6 +135,8 @@ def test_rare_classes_are_also_told_apart():
     )
     means = {part: gains.mean() for (part, measure), gains in results.parts().items() if measure == "f1"}
     assert means == pytest.approx({"Reuters": 10.0, "Reuters, 50 positives or more": -10.0, "Reuters, fewer": 20.0})
+    claim = ssvm_measures.claims(results)[0]
+    assert claim.found.endswith("over 3 problems; -10.00 on 1 with 50 positives or more; +20.00 on 2 with fewer")
 
 
 def write(home, name, text):
