@@ -168,6 +168,7 @@ EXPERIMENTS = {
         "latentstruct_papers.ssvm_alignment",
         "Structural SVM, figure 6: learned protein alignment beside BLOSUM62",
         ("protein_alignments",),
+        in_trials=True,
     ),
     "ssvm-structure": Experiment(
         "latentstruct_papers.ssvm_structure",

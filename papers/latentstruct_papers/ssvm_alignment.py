@@ -2,8 +2,9 @@
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,10 +18,10 @@ from latentstruct.estimators import CRF, StructuralSVM
 from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.io.ncbi_matrix import blosum62
 from latentstruct.metrics.alignments import modeler_scores, q_scores
-from latentstruct.progress.eta import Steps
 from latentstruct.tasks.alignment.task import Alignment
 from latentstruct_papers.alignment_tables import (
     BASELINE,
+    CRF_MARK,
     RAISED,
     Measured,
     Pairs,
@@ -60,7 +61,7 @@ RUNGS = (
     Rung("Anova2, tracks", "anova2", derived=True),
     Rung("Tensor, tracks", "tensor", derived=True),
     Rung("Window, tracks", "window", derived=True),
-    Rung("Simple, CRF", "simple", crf=True),
+    Rung(f"Simple{CRF_MARK}", "simple", crf=True),
 )
 
 
@@ -225,19 +226,27 @@ def measure_blosum(parts: Sequence[Pairs], mode: str, setting: Setting, raises: 
     return found
 
 
-def measure_learned(parts: Sequence[Pairs], rung: Rung, mode: str, cut: float, C: float, tol: float) -> Measured:
-    """Train one model on the training pairs of at least the identity `cut`."""
+@lru_cache(maxsize=1)
+def load(quick: bool, data_home: str | None) -> list[Pairs]:
+    """Return training, validation and test pairs."""
+    return make_parts(load_prefab(data_home), QUICK if quick else FULL)
+
+
+def measure_learned(name: str, mode: str, cut: float, C: float, quick: bool, data_home: str | None) -> dict[str, Any]:
+    """Train a model of the ladder on the training pairs of at least the identity `cut`; return plain values."""
+    parts, tol = load(quick, data_home), (QUICK if quick else FULL).tol
+    rung = next(one for one in RUNGS if one.name == name)
     train, validation, test = parts[0].at_least(cut), *parts[1:]
     task = Alignment(features=rung.features, mode=mode, tolerance=TOLERANCE, derived=rung.derived)
     model: Any = (CRF if rung.crf else StructuralSVM)(task, C=C, tol=tol)
-    began = time.perf_counter()
+    began = time.process_time()
     with warnings.catch_warnings():
         # A model that is not trained to the end is judged by the validation pairs like the others.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(train.X, train.Y)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     first, further = model.task_.gap_costs(model.coef_)
-    return Measured(
+    measured = Measured(
         rung.name,
         mode,
         f"{C:g}",
@@ -250,30 +259,37 @@ def measure_learned(parts: Sequence[Pairs], rung: Rung, mode: str, cut: float, C
         (float(first), float(further)),
         model.task_.substitution_matrix(model.coef_),
     )
+    return asdict(measured)
 
 
-def measure_all(parts: Sequence[Pairs], setting: Setting, say: Callable[[str], None]) -> Results:
+def describe(one: Measured) -> str:
+    """Return one line about a model."""
+    cut = "" if one.cut is None else f", cut {one.cut:g} %"
+    return (
+        f"{one.model}, {one.mode}{cut}, {one.setting}: validation Q {percent(one.validation['Q'])} "
+        f"({one.seconds:.0f} s, {one.iterations} iterations)"
+    )
+
+
+def measure_all(parts: Sequence[Pairs], setting: Setting, setup: Setup) -> Results:
     """Tune BLOSUM62 and train all models: Simple in both modes with all cuts, the others with what suits it best."""
     measured: list[Measured] = []
-
-    def describe(one: Measured) -> str:
-        cut = "" if one.cut is None else f", cut {one.cut:g} %"
-        return (
-            f"{one.model}, {one.mode}{cut}, {one.setting}: validation Q {percent(one.validation['Q'])} "
-            f"({one.seconds:.0f} s, {one.iterations} iterations)"
-        )
-
     for mode in MODES:
         measured += measure_blosum(parts, mode, setting)
     measured += measure_blosum(parts, "local", setting, setting.raises)
     results = Results(measured, parts[2])
     for one in results.chosen():
-        say(describe(one))
-    steps = Steps(say, sum(_count_trainings(rung, setting) for rung in setting.rungs), "trainings")
-    for rung in setting.rungs:
-        for mode, cut, C in product(*_training(rung, results, setting), _strengths(rung, setting)):
-            results.measured.append(measure_learned(parts, rung, mode, cut, C, setting.tol))
-            steps.done(describe(results.measured[-1]))
+        setup.say(describe(one))
+    for rungs in ([SIMPLE], [rung for rung in setting.rungs if rung is not SIMPLE]):
+        plan = [
+            (rung.name, mode, cut, C, setup.quick, setup.data_home)
+            for rung in rungs
+            for mode, cut, C in product(*_training(rung, results, setting), _strengths(rung, setting))
+        ]
+        found = setup.trials.run(
+            measure_learned, plan, setup.say, "trainings", lambda _, one: describe(Measured.of(one))
+        )
+        results.measured += [Measured.of(one) for one in found]
     return results
 
 
@@ -282,11 +298,6 @@ def _strengths(rung: Rung, setting: Setting) -> Sequence[float]:
     if rung.crf:
         return setting.crf_strengths
     return setting.track_strengths if rung.derived else setting.strengths
-
-
-def _count_trainings(rung: Rung, setting: Setting) -> int:
-    """Return how many times a model is trained."""
-    return len(_strengths(rung, setting)) * (len(MODES) * len(setting.cuts) if rung is SIMPLE else 1)
 
 
 def _training(rung: Rung, results: Results, setting: Setting) -> tuple[Sequence[str], Sequence[float]]:
@@ -300,10 +311,10 @@ def _training(rung: Rung, results: Results, setting: Setting) -> tuple[Sequence[
 def run(setup: Setup) -> Findings:
     """Repeat the ladder of figure 6 on the reference pairs of PREFAB 4."""
     setting = QUICK if setup.quick else FULL
-    parts = make_parts(load_prefab(setup.data_home), setting)
+    parts = load(setup.quick, setup.data_home)
     sizes = ", ".join(f"{len(part)} {name}" for name, part in zip(PARTS, parts, strict=True))
     setup.say(f"pairs: {sizes}")
-    results = measure_all(parts, setting, setup.say)
+    results = measure_all(parts, setting, setup)
     return Findings(
         name="ssvm-alignment",
         title="Joachims et al. (2009), figure 6: protein alignment with structural SVMs",

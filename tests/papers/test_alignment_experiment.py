@@ -68,7 +68,9 @@ def findings():
         patch.setattr(ssvm_alignment, "QUICK", SMALL)
         patch.setattr(ssvm_alignment, "load_prefab", lambda home: draw_prefab(40))
         said = []
+        ssvm_alignment.load.cache_clear()
         found = ssvm_alignment.run(Setup(quick=True, say=said.append))
+        ssvm_alignment.load.cache_clear()
     return found, said
 
 
