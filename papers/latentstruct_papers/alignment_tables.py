@@ -169,13 +169,13 @@ def claims(results: Results, simple: str) -> list[Claim]:
     names = list(dict.fromkeys(one.model for one in results.measured))
     learned = [name for name in names if name not in (BASELINE, RAISED, simple)]
     for ours, other in [(simple, BASELINE), *((name, simple) for name in learned)]:
-        best = [results.best(name) for name in (ours, other)]
-        first, second = (results.family_means(one, "Q4") for one in best)
+        best, base = results.best(ours), results.best(other)
+        first, second = (results.family_means(one, "Q4") for one in (best, base))
         apart = first - second
         error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else np.nan
         means = ", ".join(f"{100 * values.mean():.1f}" for values in (first, second))
         shown = f"{means}: {100 * apart.mean():+.1f} ± {100 * error:.1f} over {len(apart)} families"
-        gain, p, _ = results.gain(*best, "Q4")
+        gain, p, _ = results.gain(best, base, "Q4")
         shown += "" if gain is None else f"; {gain:+.1f} over {len(results.test_pairs)} pairs (p = {show_p(p)})"
         if ours.endswith(CRF_MARK):
             found.append(Claim(f"Q4 of {ours} against {other}", "", shown, "no published figure", True))
