@@ -257,3 +257,18 @@ def test_models_outlive_the_shards_they_were_trained_on(estimator):
     direct = regularization_path(estimator.set_params(executor=None), X, Y, Cs=[0.1, 1.0])
     np.testing.assert_allclose(path.objectives, direct.objectives, rtol=2e-3)
     assert path.model(1.0).predict(X).shape == Y.shape
+
+
+def test_latent_models_of_a_path_share_their_data(monkeypatch):
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(20, 3, 2)), rng.integers(0, 2, 20)
+    prepared = []
+    prepare = LatentMulticlass.prepare
+
+    def counted(self, X, Y=None):
+        prepared.append(len(X))
+        return prepare(self, X, Y)
+
+    monkeypatch.setattr(LatentMulticlass, "prepare", counted)
+    regularization_path(LatentSSVM(LatentMulticlass()), X, y, Cs=[0.1, 1.0, 10.0])
+    assert prepared == [20]

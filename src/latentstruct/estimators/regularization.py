@@ -6,11 +6,10 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,8 +162,8 @@ def regularization_path(
     next, since they are valid at every C. For other convex objectives (`CRF`), the gap is at most `tol` at each trained
     C, and each model starts from the weights of the one before.
 
-    With latent variables each model is trained from the weights of the one before and from its own initial latents; the
-    lower objective is kept, and the difference is in ``spreads``.
+    With latent variables each model is trained from the weights of the one before, with its planes, and from its own
+    initial latents; the lower objective is kept, and the difference is in ``spreads``.
 
     Parameters
     ----------
@@ -208,7 +207,7 @@ def regularization_path(
     wanted = _check(estimator, Cs, C_min, C_max, tol, max_seconds)
     limit = math.inf if max_seconds is None else max_seconds
     with _walk(estimator, FitInputs(X, Y, sample_weight), tol, limit) as walk:
-        walk.go(walk.found(estimator, wanted, Cs is None), score, callback, verbose)
+        walk.go(walk.found(wanted, Cs is None), score, callback, verbose)
     return walk.path(float(wanted[-1]))
 
 
@@ -262,8 +261,8 @@ class _Walk:
     fitted: Callable[[Vector], RegularizedEstimator]
     trained: list[_Trained] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    separate: dict[float, RegularizedEstimator] = field(default_factory=dict)
-    """Models of single trainings, which may have more than weights, such as θ of `ModLat`."""
+    separate: dict[float, Result] = field(default_factory=dict)
+    """Results of non-convex objectives, which may have more than weights, such as θ of `ModLat`."""
     calls: int = 0
     cause: str = ""
     state: Any = None
@@ -274,12 +273,12 @@ class _Walk:
         """Whether planes bound the minimum from below."""
         return self.objective.properties >= CERTIFIED and not self.objective.plus.approximate
 
-    def found(self, estimator: RegularizedEstimator, wanted: Vector, chooses: bool) -> Iterator[_Trained]:
+    def found(self, wanted: Vector, chooses: bool) -> Iterator[_Trained]:
         """Return the results at the wanted values of C, or at chosen ones between the first and the last."""
         low, high = float(wanted[0]), float(wanted[-1])
         Cs = _grid(low, high) if chooses else wanted
         if not self.has_bounds:
-            return self.fits(estimator, Cs)
+            return self.fits(Cs)
         # Risks that are smooth bend between neighbors, so that few interpolated weights would meet the tolerance.
         if not chooses or "smooth" in self.objective.properties:
             return self.certified(self.at_each(Cs))
@@ -291,11 +290,9 @@ class _Walk:
 
     def model(self, C: float, result: Result) -> RegularizedEstimator:
         """Return the fitted estimator of a result."""
-        if C in self.separate:
-            return copy(self.separate[C])
         model = self.fitted(result.w)
         model.C = model.C_ = C
-        model._store_result(result)
+        model._store_result(self.separate.get(C, result))
         return model
 
     def solve(self, C: float, w0: Vector | None, precision: float) -> PathPoint:
@@ -310,10 +307,8 @@ class _Walk:
             # had better start from dual variables of single examples, which a bundle does not have.
             few = objective.n_features <= MOST_PLANES
             solver.set_params(bundle=few, **({} if self.state is None else {"patience": PATIENCE}))
-        result = solver.minimize(objective, w0, state=self.state, callback=self.is_late)
+        result = self._minimized(solver, objective, w0, self.state)
         self.state = result.state
-        self.calls += result.oracle_calls
-        self._stop_at(result.reason)
         masses = result.state.masses() if isinstance(result.state, PlaneStore) else None
         return PathPoint(C, result.w, risk_of(result, C), bounding_plane(objective, result), result, masses)
 
@@ -339,27 +334,28 @@ class _Walk:
             yield last
             self.unit.restarts = None
 
-    def fits(self, estimator: RegularizedEstimator, Cs: Vector) -> Iterator[_Trained]:
-        """Yield models of a non-convex objective, for each C the better one of two starts."""
-        last: RegularizedEstimator | None = None
+    def fits(self, Cs: Vector) -> Iterator[_Trained]:
+        """Yield results of a non-convex objective, for each C the better one of two starts."""
+        last: Result | None = None
         for C in map(float, Cs):
-            starts = [self._fit(estimator, self.given, C=C)]
+            objective = self.objective.reweighted(C * self.objective.weights)
+            solver = self.unit._solver(objective)
+            starts = [self._minimized(solver, objective)]
             if last is not None:
-                starts.append(self._fit(estimator, self.given._replace(coef_init=last.coef_), C=C, restarts=None))
-            last = min(starts, key=lambda model: model.objective_)
+                starts.append(self._minimized(solver, objective, last.w, state=last.state))
+            values = [result.objective for result in starts]
+            last = min(starts, key=lambda result: result.objective)
             self.separate[C] = last
-            values = [model.objective_ for model in starts]
+            self.model(C, last)._warn(last, solver)
             spread = (max(values) - min(values)) / max(abs(min(values)), 1e-300)
-            yield _Trained(C, _result(last.coef_, last.objective_, last.lower_bound_, False), spread)
+            yield _Trained(C, last, spread)
 
-    def _fit(self, estimator: RegularizedEstimator, given: FitInputs, **settings: Any) -> RegularizedEstimator:
-        parameters = estimator.get_params(deep=False)
-        model = copied(estimator).set_params(**{name: settings[name] for name in settings if name in parameters})
-        model.C_ = settings["C"]
-        model._fit(given._replace(callback=self.is_late))
-        self.calls += model.n_oracle_calls_
-        self._stop_at(model.stop_reason_)
-        return model
+    def _minimized(self, solver: Any, objective: Objective, w0: Vector | None = None, state: Any = None) -> Result:
+        """Minimize in the remaining time."""
+        result = solver.minimize(objective, w0, state=state, callback=self.is_late)
+        self.calls += result.oracle_calls
+        self._stop_at(result.reason)
+        return cast(Result, result)
 
     def _stop_at(self, reason: str) -> None:
         """Leave the path where a training was cut short, unless it is the first, which is kept."""
