@@ -112,6 +112,6 @@ plt.show()
 # Limitations
 # -----------
 # The grammar contains only the rules of the training trees, and 250 sentences have few; this limits all rows. With 1
-# 000 sentences of up to 25 words the PCFG reaches F1 79.6 and the model with spans 85.4, see ``latentstruct reproduce
+# 000 sentences of up to 25 words the PCFG reaches F1 79.6 and the model with spans 85.2, see ``latentstruct reproduce
 # ssvm-parsing``. ``Parsing(splits=2)`` with `LatentSSVM` learns hidden variants of each label, which are latent. The
 # command is ``latentstruct train parse``.
