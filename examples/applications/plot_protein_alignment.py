@@ -121,7 +121,7 @@ plt.show()
 # Limitations
 # -----------
 # Sixty pairs contain few rare letters such as W and C; the white cells are weights near zero. With 840 training pairs
-# the learned table is better than tuned BLOSUM62 by 2.1 points of Q4 in the mean over test pairs, but only by 0.6 ± 0.7 in
-# the mean over families (``latentstruct reproduce ssvm-alignment``).
+# the learned table is better than tuned BLOSUM62 by 2.1 points of Q4 in the mean over test pairs, but only by 0.6 ± 0.7
+# in the mean over families (``latentstruct reproduce ssvm-alignment``).
 # ``write_ncbi_matrix`` saves the table for BLAST, EMBOSS and Biopython. If only some matches are known,
 # ``Alignment(partial=True)`` treats the rest as latent. The command is ``latentstruct train align``.
