@@ -1,3 +1,4 @@
+import gc
 import math
 
 import numpy as np
@@ -21,6 +22,7 @@ from latentstruct import (
 )
 from latentstruct.core.objective import build_objective
 from latentstruct.core.protocols import Temperature
+from latentstruct.planes.store import PlaneStore
 
 # Rounding of sums, and of bounds that another order of operations gives.
 ROUNDING = 1e-9
@@ -59,8 +61,9 @@ def test_the_guarantee_holds_at_every_C(name, seed, where):
     assert path.Cs[-1] == 10.0
     assert (np.diff(path.Cs) > 0).all()
     assert path.segment_gaps.max() <= 0.01
-    for share in where:
-        C = float(np.clip(0.01 * 1000.0**share, 0.01, 10.0))
+    loosest = int(path.segment_gaps.argmax())
+    between = float(np.sqrt(path.Cs[loosest] * path.Cs[loosest + 1]))
+    for C in (between, *(float(np.clip(0.01 * 1000.0**share, 0.01, 10.0)) for share in where)):
         model, fitted = path.model(C), StructuralSVM(task, C=C, tol=1e-5).fit(X, Y)
         assert model.C == C
         assert model.relative_gap_ <= 0.01
@@ -171,6 +174,19 @@ def test_models_of_latent_uncertainty_keep_all_their_weights():
         scores.append(model.score(X, y))
         np.testing.assert_allclose([p.sum() for p in model.latent_distribution(X, y)], 1.0)
     assert scores == path.scores.tolist()
+
+
+def test_a_path_keeps_no_planes():
+    X, Y = classes(8)
+
+    def stores():
+        gc.collect()
+        return sum(isinstance(one, PlaneStore) for one in gc.get_objects())
+
+    before = stores()
+    path = regularization_path(StructuralSVM(Multiclass()), X, Y, Cs=[0.1, 1.0, 10.0])
+    assert stores() == before
+    assert path.model(0.5).certified_
 
 
 def test_a_path_can_be_ended_by_its_callback_or_by_time():

@@ -6,9 +6,8 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -49,8 +48,6 @@ class RegularizationPath:
     ----------
     Cs : ndarray of shape (K,)
         Values of C at which models were trained, ascending.
-    coefs : ndarray of shape (K, d)
-        Their weights.
     objectives, lower_bounds : ndarray of shape (K,)
         Their objectives, and lower bounds of the minima (−inf where there is none).
     scores : ndarray of shape (K,)
@@ -72,7 +69,6 @@ class RegularizationPath:
     """
 
     Cs: Vector
-    coefs: NDArray[np.float64]
     objectives: Vector
     lower_bounds: Vector
     scores: Vector
@@ -81,13 +77,20 @@ class RegularizationPath:
     certified: bool
     tol: float
     n_oracle_calls: int
-    _models: "Callable[[float, Result], RegularizedEstimator]" = field(repr=False)
-    _points: Sequence[PathPoint] = field(repr=False, default=())
+    _models: "Models" = field(repr=False)
+    _weights: Sequence[Vector] = field(repr=False)
+    _segments: Sequence[Segment] = field(repr=False)
+    _has_bounds: bool = field(repr=False)
 
     __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.Cs)
+
+    @property
+    def coefs(self) -> NDArray[np.float64]:
+        """Weights of the trained models, (K, d); a new array."""
+        return np.stack(self._weights)
 
     @property
     def gaps(self) -> Vector:
@@ -113,10 +116,10 @@ class RegularizationPath:
         nearest = k + int(len(self) > 1 and self.Cs[k + 1] == C)
         if self.Cs[nearest] == C:
             objective, bound = float(self.objectives[nearest]), float(self.lower_bounds[nearest])
-            return self._models(C, _result(self.coefs[nearest], objective, bound, bool(self._points)))
-        if not self._points:
+            return self._models(C, _result(self._weights[nearest].copy(), objective, bound, self._has_bounds))
+        if not self._has_bounds:
             raise InputError("C", C, "one of `Cs`, as models of latent variables are not interpolated")
-        return self._models(C, _result(*Segment(self._points[k], self._points[k + 1]).at(C), True))
+        return self._models(C, _result(*self._segments[k].at(C), True))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw objective and lower bound over C, with the held-out scores on a second axis if there are some.
@@ -217,7 +220,7 @@ def _walk(estimator: RegularizedEstimator, given: FitInputs, tol: float, limit: 
     unit = copied(estimator).set_params(C=1.0)
     given = unit._read(given)
     with unit._composed(given) as (task, data, objective):
-        yield _Walk(unit, given, objective, tol, limit, partial(unit._model_at, task, data.batch))
+        yield _Walk(unit, given, objective, tol, limit, Models(partial(unit._model_at, task, data.batch)))
 
 
 def path_models(
@@ -249,6 +252,22 @@ class _Trained(NamedTuple):
     point: PathPoint | None = None
 
 
+@dataclass(frozen=True)
+class Models:
+    """Makes the estimators of results."""
+
+    fitted: Callable[[Vector], RegularizedEstimator]
+    separate: dict[float, Result] = field(default_factory=dict)
+    """Results of non-convex objectives, which may have more than weights, such as θ of `ModLat`."""
+
+    def __call__(self, C: float, result: Result) -> RegularizedEstimator:
+        """Return the fitted estimator of a result."""
+        model = self.fitted(result.w)
+        model.C = model.C_ = C
+        model._store_result(self.separate.get(C, result))
+        return model
+
+
 @dataclass
 class _Walk:
     """The way up the values of C."""
@@ -258,11 +277,10 @@ class _Walk:
     objective: Objective
     tol: float
     limit: float
-    fitted: Callable[[Vector], RegularizedEstimator]
+    model: Models
     trained: list[_Trained] = field(default_factory=list)
+    segments: list[Segment] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    separate: dict[float, Result] = field(default_factory=dict)
-    """Results of non-convex objectives, which may have more than weights, such as θ of `ModLat`."""
     calls: int = 0
     cause: str = ""
     state: Any = None
@@ -287,13 +305,6 @@ class _Walk:
     def is_late(self, line: Any = None) -> bool:
         """Return whether the time is up; also a callback of solvers."""
         return time.perf_counter() - self.began >= self.limit
-
-    def model(self, C: float, result: Result) -> RegularizedEstimator:
-        """Return the fitted estimator of a result."""
-        model = self.fitted(result.w)
-        model.C = model.C_ = C
-        model._store_result(self.separate.get(C, result))
-        return model
 
     def solve(self, C: float, w0: Vector | None, precision: float) -> PathPoint:
         """Minimize at C from the planes found so far."""
@@ -345,7 +356,7 @@ class _Walk:
                 starts.append(self._minimized(solver, objective, last.w, state=last.state))
             values = [result.objective for result in starts]
             last = min(starts, key=lambda result: result.objective)
-            self.separate[C] = last
+            self.model.separate[C] = replace(last, state=None)
             self.model(C, last)._warn(last, solver)
             spread = (max(values) - min(values)) / max(abs(min(values)), 1e-300)
             yield _Trained(C, last, spread)
@@ -370,7 +381,7 @@ class _Walk:
             for one in found:
                 model = self.model(one.C, one.result)
                 self.scores.append(math.nan if score is None else float(score(model)))
-                self.trained.append(one)
+                self._keep(one)
                 if verbose:
                     print(self._line(), flush=True)
                 if self.cause or (callback is not None and callback(one.C, model)):
@@ -382,6 +393,15 @@ class _Walk:
                 raise
             self.cause = "interrupted"
 
+    def _keep(self, one: _Trained) -> None:
+        """Keep what was reached at one C; of the C before, no planes and dual variables are needed further."""
+        if self.trained and one.point is not None:
+            before = self.trained[-1]
+            assert before.point is not None
+            self.segments.append(Segment.between(before.point, one.point))
+            self.trained[-1] = before._replace(result=replace(before.result, state=None), point=None)
+        self.trained.append(one)
+
     def _line(self) -> str:
         one, seconds = self.trained[-1], time.perf_counter() - self.began
         score = "" if math.isnan(self.scores[-1]) else f"  score {self.scores[-1]:.4f}"
@@ -389,11 +409,10 @@ class _Walk:
 
     def path(self, last: float) -> RegularizationPath:
         """Return the models so far, with a warning if there are not all."""
-        points = [one.point for one in self.trained if one.point is not None]
-        gaps = [Segment(low, high).excess(self.tol) + self.tol for low, high in pairwise(points)]
+        gaps = [segment.excess(self.tol) + self.tol for segment in self.segments]
         results = [one.result for one in self.trained]
         own = [result.gap <= self.tol * abs(result.objective) for result in results]
-        certified = bool(points) and all(own) and all(result.certified for result in results)
+        certified = self.has_bounds and all(own) and all(result.certified for result in results)
         certified = certified and max(gaps, default=0.0) <= self.tol
         Cs = np.array([one.C for one in self.trained])
         if self.cause:
@@ -405,17 +424,18 @@ class _Walk:
             )
         return RegularizationPath(
             Cs,
-            np.stack([result.w for result in results]),
             np.array([result.objective for result in results]),
             np.array([result.lower_bound for result in results]),
             np.array(self.scores),
             np.array([one.spread for one in self.trained]),
-            np.array(gaps) if points else np.full(len(Cs) - 1, math.nan),
+            np.array(gaps) if self.has_bounds else np.full(len(Cs) - 1, math.nan),
             certified,
             self.tol,
             self.calls,
             self.model,
-            points,
+            [result.w for result in results],
+            self.segments,
+            self.has_bounds,
         )
 
 

@@ -10,6 +10,7 @@ largest value of U − L − tol·U can be computed exactly.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Result
@@ -39,39 +40,67 @@ class PathPoint:
     masses: Masses | None = None  # dual variables of planes of single examples, if the solver has them
 
 
+class Products(NamedTuple):
+    """The products of two vectors u and v."""
+
+    first: float  # u·u
+    mixed: float  # u·v
+    second: float  # v·v
+
+    @classmethod
+    def of(cls, u: Vector, v: Vector) -> "Products":
+        """Compute them."""
+        return cls(float(u @ u), float(u @ v), float(v @ v))
+
+    def square(self, t: float) -> float:
+        """Return ‖(1 − t)u + tv‖²."""
+        return (1.0 - t) ** 2 * self.first + 2.0 * t * (1.0 - t) * self.mixed + t * t * self.second
+
+
 @dataclass(frozen=True)
 class Segment:
-    """The values of C between two neighbors."""
+    """The values of C between two neighbors. Of their planes it only keeps the offsets, and products of the slopes."""
 
-    low: PathPoint
-    high: PathPoint
+    Cs: tuple[float, float]
+    ws: tuple[Vector, Vector]
+    risks: tuple[float, float]
+    offsets: tuple[float, float]
+    sizes: Products
+    slopes: Products
+
+    @classmethod
+    def between(cls, low: PathPoint, high: PathPoint) -> "Segment":
+        """Return the segment between two minimizers."""
+        a, b = low.bound, high.bound
+        slopes, offsets = Products.of(a.slope, b.slope), (a.offset, b.offset)
+        sizes = Products.of(low.w, high.w)
+        return cls((low.C, high.C), (low.w, high.w), (low.risk, high.risk), offsets, sizes, slopes)
 
     def at(self, C: float) -> tuple[Vector, float, float]:
         """Return the interpolated weights at C, an upper bound of their objective, and a lower bound of the minimum."""
-        t = (C - self.low.C) / (self.high.C - self.low.C)
-        return self._at(t, C)
+        low, high = self.Cs
+        t = (C - low) / (high - low)
+        return _between(*self.ws, t), *self._bounds(t)
 
-    def _at(self, t: float, C: float) -> tuple[Vector, float, float]:
-        low, high = self.low, self.high
-        w = (1.0 - t) * low.w + t * high.w
-        slope = (1.0 - t) * low.bound.slope + t * high.bound.slope
-        offset = (1.0 - t) * low.bound.offset + t * high.bound.offset
-        objective = 0.5 * float(w @ w) + C * ((1.0 - t) * low.risk + t * high.risk)
-        return w, objective, offset - 0.5 * float(slope @ slope)
+    def _bounds(self, t: float) -> tuple[float, float]:
+        objective = 0.5 * self.sizes.square(t) + _between(*self.Cs, t) * _between(*self.risks, t)
+        return objective, _between(*self.offsets, t) - 0.5 * self.slopes.square(t)
 
     def excess(self, tol: float) -> float:
         """Return the largest U − L − tol·U over the segment, relative to U; at most 0 if all gaps are small."""
-        values, sizes = [], []
-        for t in (0.0, 0.5, 1.0):
-            _, upper, lower = self._at(t, (1.0 - t) * self.low.C + t * self.high.C)
-            values.append(upper - lower - tol * upper)
-            sizes.append(upper)
+        bounds = [self._bounds(t) for t in (0.0, 0.5, 1.0)]
+        values = [upper - lower - tol * upper for upper, lower in bounds]
         first, middle, last = values
         # a t² + b t + first through the three values; its vertex, if it is a maximum inside.
         a, b = 2.0 * (first + last - 2.0 * middle), 4.0 * middle - 3.0 * first - last
         t = -b / (2.0 * a) if a < 0.0 else -1.0
         peak = first + b * t / 2.0 if 0.0 < t < 1.0 else -math.inf
-        return max(peak / min(sizes), *(value / size for value, size in zip(values, sizes, strict=True)))
+        smallest = min(upper for upper, _ in bounds)
+        return max(peak / smallest, *(value / upper for value, (upper, _) in zip(values, bounds, strict=True)))
+
+
+def _between(u: Any, v: Any, t: float) -> Any:
+    return (1.0 - t) * u + t * v
 
 
 def bounding_plane(objective: Objective, result: Result) -> Plane:
@@ -107,7 +136,7 @@ def follow(solve: Solve, low: float, high: float, tol: float) -> Iterator[PathPo
             restore([(point, 1.0)], [point])
             ahead.append(solve(min(high, point.C * ratio**2), point.w, SOLVED * tol))
         following = ahead[-1]
-        segment = Segment(point, following)
+        segment = Segment.between(point, following)
         excess, step = segment.excess(tol), following.C / point.C
         if excess > 0.0 and step > SMALLEST_RATIO:
             # The points beyond remain useful.
