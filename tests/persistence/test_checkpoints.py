@@ -405,6 +405,8 @@ def test_foreign_files_and_other_versions_are_refused(path, tmp_path):
         lambda tree: tree["solver"].update(rng=None),
         lambda tree: tree.update(memory=[{}]),
         lambda tree: tree.update(earlier={"objective": 1.0}),
+        lambda tree: tree.update(proven=-2147483649.0),
+        lambda tree: tree.update(best=None),
     ],
 )
 def test_a_file_that_holds_something_else_is_refused(path, change):

@@ -113,15 +113,16 @@ class Monitor:
         """Return the state after the last iteration, with that of the solver."""
         self.seconds = time.perf_counter() - self._began
         self.calls, self.memory = self.tally.calls - self.calls_before, memory_of(self.problem)
-        proven_at = None if self.exact else self.proven_at
+        proven_at = None if self.exact and self.proven == self.objective else self.proven_at
         return {**state_dict(self), "proven_at": proven_at, "solver": self.snapshot()}
 
     def _restore(self, tree: Tree) -> None:
         load_state_dict(self, tree, self.problem)
-        if self.best is None and math.isfinite(self.objective):
-            raise ValueError(f"the objective is {self.objective:g}, but there are no weights for it")
         if self.proven_at is None and self.proven == self.objective:
             self.proven_at = self.best
+        for value, weights in ((self.objective, self.best), (self.proven, self.proven_at)):
+            if weights is None and value != math.inf:
+                raise ValueError(f"the objective is {value:g}, but there are no weights for it")
         if any(start.iterations > len(self.history) for start in self.earlier):
             raise ValueError(f"a start ended after more than {len(self.history)} iterations")
         checked_dict(self.solver)
