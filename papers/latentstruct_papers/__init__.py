@@ -104,6 +104,7 @@ EXPERIMENTS = {
         "latentstruct_papers.mssvm_segmentation",
         "Marginal SSVM, figure 4: segmentation with missing labels",
         (),
+        in_trials=True,
     ),
     "mssvm-msrc": Experiment(
         "latentstruct_papers.mssvm_msrc",

@@ -14,6 +14,7 @@ from latentstruct_papers import (
     mssvm_simulation,
     mssvm_table2,
     mssvm_table3,
+    run_experiment,
 )
 from latentstruct_papers.mssvm_simulation import (
     HCRF,
@@ -268,9 +269,13 @@ def test_sample_sizes_are_nested():
 
 
 def test_segmentation_has_all_columns():
-    scores = Scores()
-    for trial in range(2):
-        mssvm_segmentation.measure(scores, 5.0, 0.3, trial, shape=(3, 6), n_train=3, n_test=2)
+    plan = [(5.0, 0.3, trial, {"shape": (3, 6), "n_train": 3, "n_test": 2}) for trial in range(2)]
+    measured = [mssvm_segmentation.measure(*arguments) for arguments in plan]
+    scores = mssvm_segmentation.collect(plan, measured)
+    (training,) = mssvm_segmentation.training_table(plan, measured).rows
+    assert training[:2] == ["5", "30%"]
+    assert float(training[2]) == pytest.approx(np.mean([found[MSSVM.name][1] for found in measured]), abs=0.51)
+    assert all(found[model.name][2] >= 0 for found in measured for model in MODELS)
     results = mssvm_segmentation.Segmentation(scores, 5.0, (0.3,))
     row = results.table().rows[0]
     assert row[0] == "30%"
@@ -279,6 +284,14 @@ def test_segmentation_has_all_columns():
     assert scores.difference((5.0, 0.3, LSSVM.name), (5.0, 0.3, MSSVM.name)) in results.claims()[0].found
     assert len(draw(results.draw).containers) == 3
     assert draw(mssvm_segmentation.draw_image).images[0].get_array().shape == (20, 40)
+
+
+def test_neighbors_help_to_segment():
+    findings = run_experiment("mssvm-segmentation", quick=True, say=quiet)
+    for noise in (5, 1):
+        alone = np.mean(findings.settings["errors"][f"{noise:.1f}, 0.5, {mssvm_segmentation.ALONE}"])
+        errors = [np.mean(findings.settings["errors"][f"{noise:.1f}, 0.5, {model.name}"]) for model in MODELS]
+        assert min(errors) < alone - 0.05
 
 
 def test_pixels_alone_are_guessed_by_the_nearest_label():
