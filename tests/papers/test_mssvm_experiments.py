@@ -276,7 +276,7 @@ def test_segmentation_has_all_columns():
     assert training[:2] == ["5", "30%"]
     assert float(training[2]) == pytest.approx(np.mean([found[MSSVM.name][1] for found in measured]), abs=0.51)
     assert all(found[model.name][2] >= 0 for found in measured for model in MODELS)
-    results = mssvm_segmentation.Segmentation(scores, 5.0, (0.3,))
+    results = mssvm_segmentation.Segmentation(scores, mssvm_segmentation.collect(plan, measured, 2), 5.0, (0.3,))
     row = results.table().rows[0]
     assert row[0] == "30%"
     assert row[1] == scores.mean(5.0, 0.3, MSSVM.name)
