@@ -74,12 +74,17 @@ def test_every_kind_of_pixel_becomes_red_green_blue():
 
 
 def test_turned_photographs_are_turned_back():
-    image = Image.fromarray(np.zeros((4, 6, 3), np.uint8))
-    marks = image.getexif()
+    # As a camera stores a photograph that is bright on top when it is held on its side.
+    stored = np.zeros((32, 48, 3), np.uint8)
+    stored[:, :24] = 255
+    marks = Image.Exif()
     marks[0x0112] = 6
     buffer = io.BytesIO()
-    image.save(buffer, format="JPEG", exif=marks)
-    assert parse_image(buffer.getvalue()).shape == (6, 4, 3)
+    Image.fromarray(stored).save(buffer, format="JPEG", exif=marks)
+    found = parse_image(buffer.getvalue())
+    assert found.shape == (48, 32, 3)
+    assert found[:20].min() > 200
+    assert found[28:].max() < 50
 
 
 @pytest.mark.parametrize(

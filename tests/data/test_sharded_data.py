@@ -229,11 +229,14 @@ def test_training_from_files_is_training_in_memory(name, tmp_path):
 
 
 def test_costs_and_widths_are_chosen_after_preparing(tmp_path):
-    data = ShardedData.write(tmp_path, Motif(4, 1), blocks_of(sequences, [10, 10]))
+    blocks = blocks_of(sequences, [10, 10])
+    data = ShardedData.write(tmp_path, Motif(4, 1), blocks)
     found = LatentSSVM(Motif(3, 0, 2), C=0.1, max_iter=1, init="random", solver="bundle")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert len(found.fit(data).coef_) == 16
+        found.fit(data)
+    assert (found.task_.width, found.task_.n_features) == (3, len(found.coef_))
+    assert_allclose(found.decision_function(data), found.decision_function(whole(blocks)[0]), rtol=1e-9)
 
 
 @pytest.fixture

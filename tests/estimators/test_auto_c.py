@@ -323,8 +323,16 @@ def test_a_plot_is_drawn():
 
     scores = np.array([[0.5, 0.6], [0.7, 0.8]])
     for values in ([0.1, 1.0], ["few", "many"]):
-        ax = FoldScores("C", values, scores, baseline=scores[0]).plot(Figure().add_subplot())
-        assert len(ax.lines) >= 3
+        found = FoldScores("C", values, scores, baseline=scores[0])
+        ax = found.plot(Figure().add_subplot())
+        mean, chosen, baseline = (
+            next(np.asarray(line.get_data()) for line in ax.lines if line.get_label() == name)
+            for name in ("_nolegend_", "chosen", "baseline")
+        )
+        assert mean[1].tolist() == found.means.tolist()
+        assert ax.get_xlabel() == "C"
+        assert chosen[0].tolist() == [mean[0][found.chosen]] * 2
+        assert baseline[1].tolist() == [scores[0].mean()] * 2
 
 
 def alternating_clusters(n=120):

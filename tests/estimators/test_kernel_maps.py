@@ -73,7 +73,9 @@ def test_weights_in_coordinates_are_functions_of_the_pivots(rows, seed):
 
 def test_a_linear_kernel_has_as_many_coordinates_as_inputs():
     rows = np.random.default_rng(0).normal(size=(300, 7))
-    assert factorize(FeatureRows(rows, Kernel("linear")), 1e-10).rows.shape == (300, 7)
+    coordinates = factorize(FeatureRows(rows, Kernel("linear")), 1e-10).rows
+    assert coordinates.shape == (300, 7)
+    np.testing.assert_allclose(coordinates @ coordinates.T, rows @ rows.T, atol=1e-8)
 
 
 def test_products_are_made_block_by_block(monkeypatch):

@@ -121,6 +121,11 @@ def test_slack_rescaling_and_other_solvers_are_certified():
     ):
         path = regularization_path(estimator, X, Y, C_min=0.1, C_max=1.0, tol=0.01)
         assert path.certified
+        assert path.segment_gaps.max() <= 0.01
+        model, fitted = path.model(0.4), estimator.set_params(C=0.4).fit(X, Y)
+        assert fitted.certified_
+        assert model.lower_bound_ <= fitted.objective_ * (1 + ROUNDING)
+        assert fitted.lower_bound_ <= model.objective_ * (1 + ROUNDING)
 
 
 def test_few_features_of_large_scale_need_fewer_calls_than_separate_fits():
@@ -150,6 +155,8 @@ def test_latent_models_keep_the_better_of_two_starts():
     X[np.arange(30), rng.integers(0, 4, 30)] += 3.0 * (2 * y[:, None] - 1)
     path = regularization_path(LatentSSVM(LatentMulticlass()), X, y, Cs=[0.1, 1.0, 10.0])
     assert not path.certified
+    # At least one pass for each C.
+    assert path.n_oracle_calls >= 3 * 30
     assert (path.spreads >= 0).all()
     assert np.isnan(path.segment_gaps).all()
     assert not path.model(1.0).certified_

@@ -40,7 +40,11 @@ def test_any_image_has_finite_saliency(width, height, seed):
 
 
 def test_large_images_are_shrunk():
-    assert saliency_map(paint(400, 200, [((50, 50, 150, 150), (200, 0, 0))])).shape == (80, 160)
+    found = saliency_map(paint(400, 200, [((50, 50, 150, 150), (200, 0, 0))]))
+    assert found.shape == (80, 160)
+    inside = np.zeros(found.shape, dtype=bool)
+    inside[20:60, 20:60] = True
+    assert found[inside].mean() > 2 * found[~inside].mean()
 
 
 def values_of_boxes(saliency, boxes):

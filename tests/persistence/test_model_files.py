@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load, save
 
 import latentstruct
-from command import fail, run, weights_file
+from command import HANGS, fail, run, weights_file
 from error_fields import raises
 from latentstruct import (
     CRF,
@@ -132,9 +132,11 @@ def test_what_a_killed_first_save_left_is_replaced(tmp_path):
 
 def test_other_files_are_kept(tmp_path):
     classes().save(tmp_path)
-    for name in ("weights-mine.safetensors", "notes.part", "weights-0123456789abcdef.safetensors.bak"):
+    others = {"weights-mine.safetensors", "notes.part", "weights-0123456789abcdef.safetensors.bak"}
+    for name in others:
         (tmp_path / name).touch()
     classes(4).save(tmp_path)
+    assert others < contents(tmp_path).keys()
     assert len(contents(tmp_path)) == 5
 
 
@@ -319,7 +321,7 @@ def test_pipes_are_written_to(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
     write_output(tmp_path / "pipe", b"content")
-    assert reader.communicate(timeout=60)[0] == b"content"
+    assert reader.communicate(timeout=HANGS)[0] == b"content"
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
