@@ -485,6 +485,9 @@ def test_experiment(monkeypatch, tmp_path):
     # Nobody links anything: all links are missed, and as many pairs are wrong as are together in truth.
     alone = next(row for row in losses.rows if row[0] == "every mention alone")
     assert alone[4] == "100.0 ± 0.0"
+    learned = [float(row[4].partition(" ")[0]) for row in losses.rows if row[1] is not None]
+    assert len(learned) >= 3
+    assert max(learned) < 50
     files = findings.save(tmp_path)
     assert [path.name for path in files] == [
         "lssvm-coref.json",
