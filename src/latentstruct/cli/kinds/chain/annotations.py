@@ -103,25 +103,22 @@ def weights_of(sentences: "io.ColumnSentences", column: int, name: str) -> list[
     return found
 
 
-def with_skipped(Y: Iterable[Sequence[Any]], mark: str | None) -> list[list[Any]]:
-    """Return labels with the number −100 for a mark."""
-    return [[SKIPPED if label == mark else label for label in labels] for labels in Y]
-
-
 def is_labeled(labels: Iterable[Any]) -> bool:
     """Return whether anything is known about the labels of a sentence."""
     return any(label not in (UNKNOWN, SKIPPED) if not is_set(label) else True for label in labels)
 
 
-def labeled_sentences(Y: Sequence[Sequence[Any]], progress: Progress, name: str) -> list[int] | None:
-    """Return the sentences with some known label, None for all; others add nothing to the objective."""
+def labeled_sentences(
+    X: Sequence[Any], Y: Sequence[Sequence[Any]], progress: Progress, name: str
+) -> tuple[Sequence[Any], Sequence[Any], list[int] | None]:
+    """Return the sentences with some known label, and their numbers, None for all; others add nothing to training."""
     kept = [k for k, labels in enumerate(Y) if is_labeled(labels) or not labels]
     if len(kept) == len(Y):
-        return None
+        return X, Y, None
     progress.say(
         f"left out {len(Y) - len(kept)} sentences of {name} without any known label, which add nothing to training"
     )
-    return kept
+    return [X[k] for k in kept], [Y[k] for k in kept], kept
 
 
 def warn_about_entities(Y: Iterable[Sequence[Any]], labels: Collection[str], entity_ratio: float | None) -> None:

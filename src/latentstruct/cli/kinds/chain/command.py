@@ -27,7 +27,7 @@ from latentstruct.cli.lazy import ratios, windows
 from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
 from latentstruct.core.lazy import np
-from latentstruct.core.unknown import SKIPPED, UNKNOWN
+from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
 from latentstruct.progress.display import Progress, print_table, show_percent
 
@@ -96,6 +96,36 @@ class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOp
                 raise InputError("C", self.C, "a number with `annotators`")
             if self.valid is None:
                 self.refuse("report", "with `annotators` and without `valid`")
+
+    @property
+    def sums_out(self) -> bool:
+        """Whether unknown labels are summed out, instead of left out."""
+        return (self.unknown is not None or self.label_sets) and not self.labeled_only
+
+    def training_part(self, X: Sequence[Any], Y: Sequence[Sequence[Any]], progress: Progress) -> tuple[Any, Any, Any]:
+        """Return the sentences to train on or their labeled parts, and the number of each, None for all sentences."""
+        if self.labeled_only:
+            runs = files.labeled_runs(X, Y)
+            if not files.single_labels(runs[1]):
+                raise InputError("labeled_only", True, f"left out for {self.data}, where no token has a known label")
+            return runs
+        if self.sums_out:
+            annotations.warn_about_entities(Y, files.single_labels(Y), self.entity_ratio)
+        if self.sums_out and self.entity_ratio is None:
+            return annotations.labeled_sentences(X, Y, progress, self.data)
+        return X, Y, None
+
+    def chain_estimator(self, labels: frozenset[Any], n_examples: int, weighted: bool) -> Any:
+        """Return the untrained estimator; with weights of tokens their labels are summed out."""
+        # Labels of weight 0 are known all the same.
+        declared = sorted(labels) if self.declared is None and weighted else self.declared
+        task = tasks.Chain(declared, rules=self.allowed)
+        estimator = self.estimator(task, n_examples, self.sums_out or weighted)
+        if self.seen_only:
+            estimator.set_params(seen_only=True)
+        if self.entity_ratio is not None:
+            estimator.set_params(entity_ratio=ratios.EntityRatio(self.entity_ratio))
+        return estimator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,10 +207,40 @@ class ChainKind(KindSpec):
             options.refuse("annotators", "for CoNLL-U")
         sentences = annotations.without_columns(every, [*annotators, weight_at])
         if annotators:
-            return self._load_votes(
-                options, sentences, annotations.votes_of(every, annotators, options.mark), annotators
-            )
-        unknown, template = options.mark, options.template()
+            votes = annotations.votes_of(every, annotators, options.mark)
+            return self._load_votes(options, sentences, votes, len(annotators))
+        record, labels = self._labeled(options, sentences)
+        earlier = None if options.init is None else load_earlier(options, record.columns)
+        if earlier is not None:
+            options = continued(options, earlier.estimator, progress)
+        tokens = files.choose(sentences, record.columns)
+        template = options.template().fit(tokens) if earlier is None else earlier.features.extended(tokens)
+        X = template.transform(tokens)
+        # Words are stored only for a report, as training needs the memory.
+        words = sentences.column(record.columns[0]) if options.report is not None else []
+        shown = files.LabeledChains(X, record.judged(labels), words)
+        X, Y, origins = options.training_part(X, files.marked(labels, record.unknown, record.skipped), progress)
+        fit_params: dict[str, Any] = {} if earlier is None else {"init": earlier.estimator}
+        if weight_at is not None:
+            weights = annotations.weights_of(every, weight_at, options.data)
+            fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
+        known = frozenset(options.check_declared(files.single_labels(Y)))
+        known |= frozenset() if earlier is None else earlier.labels
+        annotations.check_ratio(options.entity_ratio, known)
+        files.check_rules(options.allowed, known, Y, options.data, 0)
+        sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
+        if (options.sums_out or weight_at is not None) and record.unknown is not None:
+            sizes["n_unlabeled"] = sum(y.count(UNKNOWN) for y in Y)
+        sizes |= {"n_features": template.n_features_, "n_labels": len(known)}
+        record = replace(record, features=template.to_state(), n_examples=len(Y))
+        estimator = options.chain_estimator(known, len(Y), weight_at is not None)
+        groups = None if every.documents is None else every.documents.tolist()
+        return Loaded(X, Y, estimator, sizes, record, template, known, shown, fit_params, origins, groups)
+
+    def _labeled(
+        self, options: ChainOptions, sentences: "io.ColumnSentences"
+    ) -> tuple[files.ChainRecord, list[list[Any]]]:
+        """Return the record of a model without its features, and the labels, once they are checked."""
         label_at, used = options.places(sentences, options.data)
         files.check_labels(sentences, label_at, used[0], options.data)
         record = files.ChainRecord(
@@ -188,61 +248,16 @@ class ChainKind(KindSpec):
             label_column=label_at,
             n_columns=sentences.n_columns,
             columns=used,
-            unknown=unknown,
+            unknown=options.mark,
             label_sets=options.label_sets,
             skipped=options.skipped,
             conllu=files.is_conllu(sentences),
             n_examples=len(sentences),
         )
-        Y, counts = record.labels_of(sentences, options.data), Counter(sentences.columns[label_at])
-        files.check_marks(counts, unknown, options.data)
-        files.check_sets(options.label_sets, files.has_sets(Y), options.data)
-        earlier = None if options.init is None else load_earlier(options, used)
-        if earlier is not None:
-            options = continued(options, earlier.estimator, progress)
-        tokens, labels = files.choose(sentences, used), files.single_labels(Y) - {unknown, options.skipped}
-        template = template.fit(tokens) if earlier is None else earlier.features.extended(tokens)
-        X = template.transform(tokens)
-        # Words are stored only for a report, as training needs the memory.
-        shown = files.LabeledChains(X, Y, sentences.column(used[0]) if options.report is not None else [])
-        latent = (unknown is not None or options.label_sets) and not options.labeled_only
-        origins: Sequence[int] | None = None
-        fit_params: dict[str, Any] = {} if earlier is None else {"init": earlier.estimator}
-        if unknown is not None:
-            Y = files.marked(Y, unknown)
-        if options.skipped is not None:
-            shown, Y = replace(shown, Y=record.judged(shown.Y)), annotations.with_skipped(Y, options.skipped)
-        if options.labeled_only:
-            X, Y, origins = files.labeled_runs(X, Y)
-            labels = files.single_labels(Y) - {SKIPPED}
-            if not labels:
-                raise InputError("labeled_only", True, f"left out for {options.data}, where no token has a known label")
-        elif latent:
-            annotations.warn_about_entities(Y, labels, options.entity_ratio)
-            origins = (
-                None if options.entity_ratio is not None else annotations.labeled_sentences(Y, progress, options.data)
-            )
-            if origins is not None:
-                X, Y = [X[k] for k in origins], [Y[k] for k in origins]
-        if weight_at is not None:
-            latent, weights = True, annotations.weights_of(every, weight_at, options.data)
-            fit_params["sample_weight"] = weights if origins is None else [weights[k] for k in origins]
-        labels = frozenset(options.check_declared(labels)) | (earlier.labels if earlier else frozenset())
-        annotations.check_ratio(options.entity_ratio, labels)
-        files.check_rules(options.allowed, labels, Y, options.data, 0)
-        sizes = {"n_examples": len(Y), "n_tokens": sum(map(len, Y))}
-        sizes |= {"n_unlabeled": sum(y.count(UNKNOWN) for y in Y)} if latent and unknown is not None else {}
-        sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
-        record = replace(record, features=template.to_state(), n_examples=len(Y))
-        # Labels of weight 0 are known all the same.
-        declared = sorted(labels) if options.declared is None and weight_at is not None else options.declared
-        estimator = options.estimator(tasks.Chain(declared, rules=options.allowed), len(Y), latent)
-        if options.seen_only:
-            estimator.set_params(seen_only=True)
-        if options.entity_ratio is not None:
-            estimator.set_params(entity_ratio=ratios.EntityRatio(options.entity_ratio))
-        loaded = Loaded(X, Y, estimator, sizes, record, template, labels, shown, fit_params, origins)
-        return loaded if every.documents is None else replace(loaded, groups=every.documents.tolist())
+        labels = record.labels_of(sentences, options.data)
+        files.check_marks(Counter(sentences.columns[label_at]), options.mark, options.data)
+        files.check_sets(options.label_sets, files.has_sets(labels), options.data)
+        return record, labels
 
     def for_unknown_labels(self, options: ChainOptions, loaded: Loaded) -> Any:
         for name in ("label_sets", "labeled_only", "entity_ratio", "annotators", "skipped", "weight_column"):
@@ -250,7 +265,7 @@ class ChainKind(KindSpec):
         return options.estimator(tasks.Chain(sorted(loaded.labels), rules=options.allowed), len(loaded.Y), True)
 
     def _load_votes(
-        self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], annotators: list[int]
+        self, options: ChainOptions, sentences: "io.ColumnSentences", votes: list[Any], n_annotators: int
     ) -> Loaded:
         """Return sentences with the labels of several annotators."""
         used = options.chosen_columns() or list(range(sentences.n_columns))
@@ -274,7 +289,7 @@ class ChainKind(KindSpec):
             columns=used,
             n_examples=len(votes),
         )
-        sizes = {"n_examples": len(votes), "n_tokens": sentences.n_tokens, "n_annotators": len(annotators)}
+        sizes = {"n_examples": len(votes), "n_tokens": sentences.n_tokens, "n_annotators": n_annotators}
         sizes |= {"n_votes": counts.total(), "n_missing": n_missing}
         sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
         task = tasks.Chain(sorted(labels), rules=options.allowed)

@@ -15,6 +15,7 @@ from latentstruct.cli.declaring import option, rules_option
 from latentstruct.cli.kind import Record
 from latentstruct.cli.lazy import conllu, windows
 from latentstruct.core.formatting import counted
+from latentstruct.core.unknown import SKIPPED, UNKNOWN
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.io.text import FilePath, Source, extension, kept_input, source_name
 
@@ -322,8 +323,9 @@ def possible_labels(label: Any) -> Iterable[Any]:
 
 
 def single_labels(Y: Iterable[Iterable[Any]]) -> frozenset[Any]:
-    """Return the labels that occur, also in sets."""
-    return frozenset(one for labels in Y for label in labels for one in possible_labels(label))
+    """Return the known labels that occur, also in sets."""
+    found = frozenset(one for labels in Y for label in labels for one in possible_labels(label))
+    return found - {UNKNOWN, SKIPPED}
 
 
 def has_sets(Y: Iterable[Iterable[Any]]) -> bool:
@@ -348,9 +350,12 @@ def resolved(Y: Iterable[Sequence[Any]], guessed: Iterable[Sequence[Any]]) -> li
     return [[*map(resolve, truth, guess)] for truth, guess in zip(Y, guessed, strict=True)]
 
 
-def marked(Y: Sequence[Sequence[Any]], unknown: str | None) -> list[list[Any]]:
-    """Return the labels with −1 for unknown labels."""
-    return [[-1 if label == unknown else label for label in labels] for labels in Y]
+def marked(Y: Sequence[Sequence[Any]], unknown: str | None, skipped: str | None = None) -> Sequence[Sequence[Any]]:
+    """Return labels with −1 for those that are unknown, and −100 for tokens that training leaves out."""
+    codes = {mark: code for mark, code in ((skipped, SKIPPED), (unknown, UNKNOWN)) if mark is not None}
+    if not codes:
+        return Y
+    return [[label if is_set(label) else codes.get(label, label) for label in labels] for labels in Y]
 
 
 def labeled_runs(X: Sequence[Any], Y: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]], list[int]]:
