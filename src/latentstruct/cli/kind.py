@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -42,6 +42,11 @@ class Record:
 
     n_examples: int
     seconds: float = 0.0
+
+
+def record_of(**types: Any) -> type[Any]:
+    """Return the class of what is saved beside the models of a kind: `Record` with further fields of these types."""
+    return make_dataclass("KindRecord", types.items(), bases=(Record,), frozen=True, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -222,7 +227,7 @@ class KindSpec(ABC):
     options : type
         The dataclass of the options of its training, whose docstring is the help of the command.
     record : type
-        The dataclass of what is saved beside a model.
+        The dataclass of what is saved beside a model, such as ``record_of(n_nodes=int)``.
     tasks : tuple of str
         The classes of tasks that its models have.
     features : str
@@ -319,6 +324,11 @@ class KindSpec(ABC):
     @abstractmethod
     def load(self, options: Any, progress: Progress) -> Loaded:
         """Read the training data, learn features, and build the estimator."""
+
+    def new_record(self, sizes: Mapping[str, int], **facts: Any) -> Any:
+        """Return what is saved beside a model: facts, and those of the sizes that have a field."""
+        names = {one.name for one in fields(self.record)}
+        return self.record(**{name: size for name, size in sizes.items() if name in names}, **facts)
 
     def load_prepared(self, options: Any, progress: Progress) -> Loaded:
         """Open prepared data to train on, and build the estimator."""

@@ -11,7 +11,7 @@ from latentstruct.cli.answers import RISK, several
 from latentstruct.cli.common import STANDARD_STREAM
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import largest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Trained, record_of
 from latentstruct.cli.lazy import plots, similar
 from latentstruct.cli.options import ConvexOptions, HeldOut
 from latentstruct.core.lazy import np
@@ -61,15 +61,6 @@ class AlignOptions(ConvexOptions):
     C: float | None = weight_option(None, "pair", "0.01, crf 0.1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlignRecord(Record):
-    """The record of a model of alignments: the tracks of its sequences, and how files are read."""
-
-    tracks: list[str]
-    lower_case: bool
-    n_matches: int
-
-
 class AlignKind(KindSpec):
     """Alignments of two sequences."""
 
@@ -83,7 +74,7 @@ class AlignKind(KindSpec):
     predicts = "Alignments: the pairs aligned, as gapped FASTA."
     judged_by = "Alignments: Q, Q4 and modeler scores."
     options = AlignOptions
-    record = AlignRecord
+    record = record_of(tracks=list[str], lower_case=bool, n_matches=int)
     tasks = ("Alignment",)
     per_example = ("names", "sequences", "matches")
     files = (MATRIX_FILE, PICTURE_FILE)
@@ -108,7 +99,7 @@ class AlignKind(KindSpec):
         progress.say(f"read {len(pairs)} pairs, {sizes['n_matches']} aligned letters from {data}")
         for track, file in tracks.items():
             progress.say(f"read {track} from {file}")
-        record = AlignRecord(tracks=list(tracks), lower_case=options.lower_case, **sizes)
+        record = self.new_record(sizes, tracks=list(tracks), lower_case=options.lower_case)
         weight = USUAL_C.get(options.model) if options.C is None else options.C
         estimator = replace(options, C=weight).estimator(task, len(pairs))
         groups = similar.similar_pairs(pairs.sequences).tolist() if options.divides else None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.common import located
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Trained, record_of
 from latentstruct.cli.lazy import item_pairs
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -48,15 +48,6 @@ class ClusterOptions(TrainOptions):
     C: float | None = weight_option(None, "group", "100; latent 1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterRecord(Record):
-    """The record of a model of clusters: the features of pairs."""
-
-    feature_names: list[str]
-    relations: list[str]
-    n_items: int
-
-
 class ClusteringKind(KindSpec):
     """Common to models of clusters of mentions and of any items."""
 
@@ -90,7 +81,7 @@ class ClusterKind(ClusteringKind):
     predicts = "Items: the columns group, if DATA has it, and cluster."
     judged_by = "Items: MUC, B³, CEAF, LEA and pairs."
     options = ClusterOptions
-    record = ClusterRecord
+    record = record_of(feature_names=list[str], relations=list[str], n_items=int)
     score_facts = (
         ("groups", "{n_examples}, {n_items} items"),
         ("pair loss", "{pair_loss:%} (mean over groups of the fraction of wrong pairs)"),
@@ -112,8 +103,7 @@ class ClusterKind(ClusteringKind):
         X = describe_pairs(groups, relations)
         sizes = {"n_examples": len(X), "n_items": n_items, "n_pairs": sum(x.shape[0] for x in X)}
         sizes["n_features"] = X[0].shape[1]
-        names = groups.feature_names
-        record = ClusterRecord(feature_names=names, relations=relations, n_items=n_items, n_examples=len(X))
+        record = self.new_record(sizes, feature_names=groups.feature_names, relations=relations)
         return Loaded(X, groups.clusters, self.clustering(options, 1.0), sizes, record, shown=groups)
 
     def fits(self, model: Trained) -> bool:
@@ -147,7 +137,7 @@ def parse_relations(text: str) -> list[str]:
     return chosen
 
 
-def pair_names(record: ClusterRecord) -> list[str]:
+def pair_names(record: Any) -> list[str]:
     """Return the names of the features of pairs."""
     return item_pairs.pair_feature_names(record.feature_names, record.relations)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from latentstruct import io, metrics
 from latentstruct.cli.declaring import argument, option, skip_bad_option, weight_option
-from latentstruct.cli.kind import Loaded, Record, Trained
+from latentstruct.cli.kind import Loaded, Trained, record_of
 from latentstruct.cli.kinds.cluster.command import ClusteringKind, ClusterModel, cluster_model_option, compare_clusters
 from latentstruct.cli.lazy import mentions
 from latentstruct.cli.options import HeldOut, TrainOptions
@@ -49,14 +49,6 @@ class CoreferenceOptions(TrainOptions):
         return replace(super().held_out(), skip_bad=self.skip_bad)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoreferenceRecord(Record):
-    """The record of a coreference model: the state of its features."""
-
-    features: dict[str, Any]
-    n_mentions: int
-
-
 @dataclass
 class LoadedDocuments(Loaded):
     """Documents to train on; the penalty is to be chosen if `open_penalty`."""
@@ -79,7 +71,7 @@ class CoreferenceKind(ClusteringKind):
     predicts = "Coreference: CoNLL-2012 with the mentions of the file in predicted clusters and its other columns."
     judged_by = "Coreference: MUC, B³, CEAF, LEA and pairs, beside simple rules."
     options = CoreferenceOptions
-    record = CoreferenceRecord
+    record = record_of(features=dict[str, Any], n_mentions=int)
     features = "features.mentions.MentionPairFeatures"
     score_facts = (
         ("documents", "{n_examples}, {n_mentions} mentions"),
@@ -102,7 +94,7 @@ class CoreferenceKind(ClusteringKind):
         X = features.transform(documents)
         sizes = {"n_examples": len(X), "n_mentions": n_mentions, "n_pairs": sum(x.shape[0] for x in X)}
         sizes["n_features"] = X[0].shape[1]
-        record = CoreferenceRecord(features=features.to_state(), n_mentions=n_mentions, n_examples=len(X))
+        record = self.new_record(sizes, features=features.to_state())
         estimator = self.clustering(options, 0.01, 1.0 if options.penalty is None else options.penalty)
         Y = [document.clusters for document in documents]
         is_open = options.penalty is None and options.model == "latent"

@@ -7,7 +7,7 @@ from typing import Any
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Trained, record_of
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.core.lazy import np
 from latentstruct.exceptions import Description, FormatError, InputError
@@ -39,13 +39,6 @@ class DiverseOptions(TrainOptions):
     C: float = weight_option(1.0, "query")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiverseRecord(Record):
-    """The record of a model of diverse subsets."""
-
-    n_documents: int
-
-
 class DiverseKind(KindSpec):
     """Diverse subsets of documents."""
 
@@ -58,7 +51,7 @@ class DiverseKind(KindSpec):
     predicts = "Diversity: JSON lines with the documents chosen for each query."
     judged_by = "Diversity: missed subtopics, compared with a random, an unweighted and the best choice."
     options = DiverseOptions
-    record = DiverseRecord
+    record = record_of(n_documents=int)
     tasks = ("DiverseSubset",)
     score_facts = (
         ("queries", "{n_examples}, {n_without_subtopics} without subtopics (their loss is 0)"),
@@ -75,7 +68,8 @@ class DiverseKind(KindSpec):
         sizes = {"n_examples": len(queries), "n_documents": sum(map(len, queries))}
         progress.say(f"read {len(queries)} queries, {sizes['n_documents']} documents from {options.data}")
         Y = [query.subtopics for query in queries]
-        return Loaded(candidates(queries), Y, options.latent_svm(task), sizes, DiverseRecord(**sizes), shown=queries)
+        record = self.new_record(sizes)
+        return Loaded(candidates(queries), Y, options.latent_svm(task), sizes, record, shown=queries)
 
     def read(self, model: Trained, held_out: HeldOut) -> "list[io.DiversityQuery]":
         return read_labeled(held_out.data or "", model.estimator.task.k)

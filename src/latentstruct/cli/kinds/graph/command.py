@@ -10,7 +10,7 @@ from latentstruct import io, tasks
 from latentstruct.cli.answers import BEST, RISK, has_probabilities, several
 from latentstruct.cli.declaring import argument, option, restarts_option, weight_option
 from latentstruct.cli.description import strongest
-from latentstruct.cli.kind import Facts, KindSpec, Loaded, Record, Settings, Trained, print_ratios
+from latentstruct.cli.kind import Facts, KindSpec, Loaded, Settings, Trained, print_ratios, record_of
 from latentstruct.cli.kinds.graph import files
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.cli.parameters import AUTO
@@ -115,15 +115,6 @@ class GraphOptions(LabelOptions):
         return self.build(ESTIMATORS[model], task, **more)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GraphModelRecord(Record):
-    """The record of a model of graphs: its features and the sizes of the training data."""
-
-    features: dict[str, Any]
-    n_nodes: int
-    n_edges: int
-
-
 class GraphKind(KindSpec):
     """Labels of the nodes of graphs."""
 
@@ -139,7 +130,7 @@ class GraphKind(KindSpec):
     )
     judged_by = "Graphs: accuracy of nodes, and precision and recall of each label."
     options = GraphOptions
-    record = GraphModelRecord
+    record = record_of(features=dict[str, Any], n_nodes=int, n_edges=int)
     tasks = ("Graph",)
     features = "io.graphs.GraphFeatures"
     judged_on = frozenset({"data", "allow_unknown"})
@@ -172,7 +163,7 @@ class GraphKind(KindSpec):
             "nodes are unlabeled"
         )
         features = io.GraphFeatures(not options.no_bias, options.min_count).fit(records)
-        record = GraphModelRecord(features=features.to_state(), **sizes)
+        record = self.new_record(sizes, features=features.to_state())
         sizes["n_labels"] = len(labels)
         estimator, X = options.estimator(records, bool(n_unknown)), features.transform(records)
         found = Loaded(X, io.graph_labels(records), estimator, sizes, record, features, labels, records)

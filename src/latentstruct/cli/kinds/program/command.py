@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from latentstruct import io, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Trained, record_of
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.metrics.counts import FoundScore
@@ -31,15 +31,6 @@ class ProgramOptions(TrainOptions):
     max_nodes: int | None = option(None, "Maximum number of nodes of a search.", min=0, shown="no limit")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProgramModelRecord(Record):
-    """The record of a model of programs: the names of its features."""
-
-    features: list[str]
-    n_variables: int
-    n_constraints: int
-
-
 class ProgramKind(KindSpec):
     """Outputs that linear constraints describe."""
 
@@ -55,7 +46,7 @@ class ProgramKind(KindSpec):
     predicts = "Programs: JSON lines with the values of all variables."
     judged_by = "Programs: known variables with the right value; precision, recall and F1 of those that are not 0."
     options = ProgramOptions
-    record = ProgramModelRecord
+    record = record_of(features=list[str], n_variables=int, n_constraints=int)
     tasks = ("Program",)
     item = "program"
     score_facts = (
@@ -83,7 +74,7 @@ class ProgramKind(KindSpec):
         task.learn(X, Y)
         estimator = options.latent_svm(task)
         sizes = {"n_examples": len(X), "n_variables": n_variables, "n_constraints": n_constraints}
-        record = ProgramModelRecord(features=features, **sizes)
+        record = self.new_record(sizes, features=features)
         return Loaded(X, Y, estimator, {**sizes, "n_features": len(features)}, record, shown=records)
 
     def fits(self, model: Trained) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from latentstruct import io, metrics, tasks
 from latentstruct.cli.declaring import argument, option, weight_option
-from latentstruct.cli.kind import KindSpec, Loaded, Record, Trained
+from latentstruct.cli.kind import KindSpec, Loaded, Trained, record_of
 from latentstruct.cli.options import HeldOut, TrainOptions
 from latentstruct.exceptions import InputError
 from latentstruct.io.text import extension, write_text
@@ -34,15 +34,6 @@ class RankOptions(TrainOptions):
     C: float = weight_option(1.0, "query")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RankRecord(Record):
-    """The record of a ranking model: `k` of its precision, also if pairs were trained on."""
-
-    k: int
-    n_features: int
-    n_documents: int
-
-
 class RankKind(KindSpec):
     """Rankings of documents."""
 
@@ -58,7 +49,7 @@ class RankKind(KindSpec):
     predicts = "Rankings: one score per line, or a table with query and document (docid = …) if FILE ends in .tsv."
     judged_by = "Rankings: precision@k, NDCG@k and MAP."
     options = RankOptions
-    record = RankRecord
+    record = record_of(k=int, n_features=int, n_documents=int)
     tasks = ("PrecisionAtK", "PairwiseRanking")
     per_example = ("ids", "X", "Y", "documents")
     score_facts = (
@@ -78,7 +69,7 @@ class RankKind(KindSpec):
             check_lists(queries, options, progress)
             task = tasks.PrecisionAtK(options.k)
         sizes = {"n_examples": len(queries.ids), "n_documents": n_documents, "n_features": n_features}
-        record = RankRecord(k=options.k, **sizes)
+        record = self.new_record(sizes, k=options.k)
         return Loaded(queries.X, queries.Y, options.latent_svm(task), sizes, record, shown=queries)
 
     def fits(self, model: Trained) -> bool:

@@ -10,7 +10,7 @@ from latentstruct.cli.answers import F1, RISK, several
 from latentstruct.cli.common import unknown_label
 from latentstruct.cli.declaring import argument, option, weight_option
 from latentstruct.cli.description import strongest, strongest_transitions, strongest_weights
-from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Record, Trained, print_ratios
+from latentstruct.cli.kind import LABEL_WEIGHTS, TRANSITIONS, KindSpec, Loaded, Trained, print_ratios, record_of
 from latentstruct.cli.kinds.chain.files import FeatureOptions
 from latentstruct.cli.options import HeldOut, LabelOptions
 from latentstruct.exceptions import Description, FormatError
@@ -42,15 +42,6 @@ class SegmentsOptions(FeatureOptions, LabelOptions):
     C: float = weight_option(1.0, "sentence")
     longest: int | None = option(None, "Number of tokens of the longest span.", min=1, shown="that of the data")
     partial: bool = option(False, "Tokens in no span may be in one that is not marked.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SegmentsRecord(Record):
-    """The record of a model of spans: its features."""
-
-    features: dict[str, Any]
-    n_tokens: int
-    n_spans: int
 
 
 @dataclass(frozen=True)
@@ -92,7 +83,7 @@ class SegmentsKind(KindSpec):
     )
     judged_by = "Spans: precision, recall and F1 of spans, overall and per label."
     options = SegmentsOptions
-    record = SegmentsRecord
+    record = record_of(features=dict[str, Any], n_tokens=int, n_spans=int)
     tasks = ("SemiMarkov",)
     features = "features.windows.WindowFeatures"
     per_example = ("tokens", "spans", "texts")
@@ -129,8 +120,8 @@ class SegmentsKind(KindSpec):
             random_state=options.seed if latent else None,
         )
         sizes = {"n_examples": len(X), "n_tokens": n_tokens, "n_spans": n_spans}
-        record = SegmentsRecord(features=template.to_state(), **sizes)
         sizes |= {"n_features": template.n_features_, "n_labels": len(labels)}
+        record = self.new_record(sizes, features=template.to_state())
         return Loaded(X, Y, estimator, sizes, record, template, frozenset(known), data)
 
     def read(self, model: Trained, held_out: HeldOut) -> Sentences:
