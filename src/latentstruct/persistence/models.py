@@ -1,15 +1,15 @@
 """Models on disk: a folder with model.json and one file of weights, which it names; no executable content."""
 
 import hashlib
-import math
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Annotated, Any, cast
 
 import msgspec
 import numpy as np
@@ -20,7 +20,6 @@ from latentstruct import estimators, solvers, tasks
 from latentstruct.core import ratios, regularizers
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.protocols import ITERATION_COLUMNS, Iteration, StateWeights
-from latentstruct.core.validation import real
 from latentstruct.estimators import folds
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
@@ -40,22 +39,6 @@ SETTINGS = "model.json"
 WEIGHTS_NAME = re.compile(r"weights-[0-9a-f]{16}\.safetensors")
 LOCK = f"{PREFIX}lock"
 """Lock that is held while a model is written to its folder."""
-FITTED = (
-    "C_",
-    "objective_",
-    "lower_bound_",
-    "gap_",
-    "relative_gap_",
-    "certified_",
-    "n_iter_",
-    "n_oracle_calls_",
-    "stop_reason_",
-    "restart_objectives_",
-)
-CALIBRATED = "calibrated_temperature_"
-"""Among the fitted values: the temperature of probabilities, if it was calibrated."""
-HISTORY = "history_"
-"""Among the fitted values: the iterations of the training in columns."""
 MOST_ITERATIONS = 2000
 """Number of iterations above which a history is thinned out to keep the file small."""
 COEF, PART = "coef", "part."
@@ -67,8 +50,6 @@ MOST_LETTERS = 2**26
 NOT_KEPT = ("executor", "n_jobs")
 """Parameters that are neither written to a file nor read from one: executor and number of threads do not belong
 to a model, and a connection cannot be stored."""
-FEATURE_NAMES = "feature_names_in_"
-"""Among the fitted values: the names of the features, if the training data had names."""
 
 MODEL_FOLDER = "the folder of a latentstruct model"
 OWN_FOLDER = "a new or empty folder, or one with a latentstruct model"
@@ -127,6 +108,37 @@ class ModelFile(msgspec.Struct, forbid_unknown_fields=True):
     weights_sha256: str
     extra: Any = None
     weights: str = ""
+
+
+_Number = int | float
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=sys.float_info.max)]
+_KINDS: dict[Any, Any] = {int: list[_Count], float: list[_Number], bool: list[bool]}
+_COLUMNS = {one.name: _KINDS[one.type] for one in ITERATION_COLUMNS} | {"seconds": list[_Seconds]}
+_History: Any = msgspec.defstruct("_History", _COLUMNS.items(), forbid_unknown_fields=True)
+"""The iterations of a training in columns."""
+
+
+class _Fitted(msgspec.Struct):
+    """What training reached; classes of estimators may add more. A missing history or name was not saved."""
+
+    C_: _Number
+    objective_: _Number
+    lower_bound_: _Number
+    gap_: _Number
+    relative_gap_: _Number
+    certified_: bool
+    n_iter_: _Count
+    n_oracle_calls_: _Count
+    stop_reason_: str
+    restart_objectives_: Annotated[list[_Number], msgspec.Meta(min_length=1)]
+    history_: Any = None
+    calibrated_temperature_: Annotated[float, msgspec.Meta(gt=0.0, le=sys.float_info.max)] | None = None
+    feature_names_in_: list[str] | None = None
+
+
+FITTED = _Fitted.__struct_fields__[: -len(_Fitted.__struct_defaults__)]
+HISTORY, CALIBRATED, FEATURE_NAMES = _Fitted.__struct_fields__[len(FITTED) :]
 
 
 class _Mark(msgspec.Struct):
@@ -269,13 +281,7 @@ def save_model(path: str | Path, estimator: Any, extra: Any = None, compact: boo
         },
         type(task).__name__,
         encode(estimator.task_.state(), "state") if defines(estimator.task_, "state") else None,
-        {
-            **{name: encode(getattr(estimator, name), name) for name in FITTED},
-            HISTORY: _encode_history(estimator.history_),
-            **({} if estimator.calibrated_temperature_ is None else {CALIBRATED: estimator.calibrated_temperature_}),
-            **{name: encode(value, name) for name, value in values.items()},
-            **({FEATURE_NAMES: list(estimator.feature_names_in_)} if hasattr(estimator, FEATURE_NAMES) else {}),
-        },
+        {**_encode_fitted(estimator), **{name: encode(value, name) for name, value in values.items()}},
         _checksum(vectors),
         extra,
         f"weights-{hashlib.sha256(weights).hexdigest()[:16]}.safetensors",
@@ -330,6 +336,17 @@ def _settings_bytes(folder: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
+def _encode_fitted(estimator: Any) -> dict[str, Any]:
+    """Return what training reached as JSON values, without what is not known."""
+    found = {name: encode(getattr(estimator, name), name) for name in FITTED}
+    found[HISTORY] = _encode_history(estimator.history_)
+    if estimator.calibrated_temperature_ is not None:
+        found[CALIBRATED] = estimator.calibrated_temperature_
+    if hasattr(estimator, FEATURE_NAMES):
+        found[FEATURE_NAMES] = list(estimator.feature_names_in_)
+    return found
+
+
 def _encode_history(history: Sequence[Iteration]) -> Any:
     """Return the iterations in columns; of many, an even selection with the first and the last of each start."""
     kept = np.arange(len(history))
@@ -344,22 +361,8 @@ def _encode_history(history: Sequence[Iteration]) -> Any:
 
 def _decode_history(value: Any) -> list[Iteration]:
     """Undo `_encode_history`; raise KeyError, TypeError or ValueError on anything else."""
-    if value is None:
-        return []
-    columns = decode(value)
-    if set(columns) != {one.name for one in ITERATION_COLUMNS}:
-        raise ValueError(f"{HISTORY} has the columns {sorted(columns)}")
-    iterations = [Iteration(*values) for values in zip(*(columns[one.name] for one in ITERATION_COLUMNS), strict=True)]
-    for number, line in enumerate(iterations, 1):
-        for one in ITERATION_COLUMNS:
-            value = getattr(line, one.name)
-            # True is not accepted as a number, although bool is a subclass of int.
-            fits = type(value) is one.type or (one.type is float and type(value) is int)
-            if not fits or (one.type is int and value < 0):
-                raise ValueError(f"line {number} of {HISTORY} has {repr_short(value)} for {one.name}")
-        if not 0.0 <= line.seconds < math.inf:
-            raise ValueError(f"line {number} of {HISTORY} has {repr_short(line.seconds)} for seconds")
-    return iterations
+    columns = msgspec.structs.astuple(msgspec.convert(decode(value), _History))
+    return [Iteration(*line) for line in zip(*columns, strict=True)]
 
 
 def _checksum(vectors: dict[str, np.ndarray]) -> str:
@@ -468,24 +471,6 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
     raise FormatError(path, Description(f"{shown} in {COEF!r}"), "a vector of finite float64 weights", COPY_AGAIN)
 
 
-def _is_number(value: Any) -> bool:
-    # True is not accepted as a number, although bool is a subclass of int.
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _decode_fitted(name: str, value: Any) -> Any:
-    """Return a fitted number, or raise ValueError if it is invalid."""
-    found = decode(value)
-    fits = {"certified_": isinstance(found, bool), "stop_reason_": isinstance(found, str)}
-    if name == "restart_objectives_":
-        fits[name] = isinstance(found, list) and bool(found) and all(_is_number(item) for item in found)
-    if name in ("n_iter_", "n_oracle_calls_"):
-        fits[name] = _is_number(found) and found >= 0 and isinstance(found, int)
-    if not fits.get(name, _is_number(found)):
-        raise ValueError(f"{name} is {repr_short(found)}")
-    return found
-
-
 COUNTS = ("n_inputs", "n_features", "n_edge_inputs", "n_profile")
 """Numbers of features in a state; there is at least one weight per feature."""
 MOST_STATES, HARMLESS = 2**31, 1000
@@ -546,16 +531,15 @@ def _rebuild(file: ModelFile, task: BaseTask | None, n_weights: int) -> Any:
         if task is None:
             check_state(state, n_weights, estimator.task)
         estimator.task.restore(state)
-    for name in FITTED:
-        setattr(estimator, name, _decode_fitted(name, file.fitted[name]))
+    known = {name: decode(file.fitted[name]) for name in _Fitted.__struct_fields__ if name in file.fitted}
+    fitted = msgspec.convert({**known, HISTORY: None}, _Fitted)
+    for name in (*FITTED, CALIBRATED):
+        setattr(estimator, name, getattr(fitted, name))
     estimator.cv_results_ = None
-    estimator.history_ = _decode_history(file.fitted.get(HISTORY))
-    if CALIBRATED in file.fitted:
-        real(0.0).check(file.fitted[CALIBRATED], CALIBRATED)
-        estimator.calibrated_temperature_ = float(file.fitted[CALIBRATED])
-    if FEATURE_NAMES in file.fitted:
-        names = msgspec.convert(file.fitted[FEATURE_NAMES], list[str])
-        estimator.feature_names_in_ = np.array(names, dtype=object)
+    history = file.fitted.get(HISTORY)
+    estimator.history_ = [] if history is None else _decode_history(history)
+    if fitted.feature_names_in_ is not None:
+        estimator.feature_names_in_ = np.array(fitted.feature_names_in_, dtype=object)
     return estimator
 
 
