@@ -71,24 +71,16 @@ class Trained:
 
 @dataclass(frozen=True)
 class Settings:
-    """The values of an option that is auto, such as numbers of latent states; they are compared by folds.
-
-    Attributes
-    ----------
-    option : str
-        The name of the option.
-    parameter : str
-        The parameter of the estimator that it sets.
-    values : dict
-        The values of the parameter by those of the option, simpler models first.
-    baseline : estimator
-        The same model without latent variables.
-    """
+    """The values of an option that is auto, such as numbers of latent states; they are compared by folds."""
 
     option: str
+    """The name of the option."""
     parameter: str
+    """The parameter of the estimator that it sets."""
     values: Mapping[Any, Any]
+    """The values of the parameter by those of the option, simpler models first."""
     baseline: Any
+    """The same model without latent variables."""
 
     def choose(self, estimator: Any, value: Any) -> Any:
         """Set the parameter of an estimator to a value of the option; return the estimator."""
@@ -97,47 +89,32 @@ class Settings:
 
 @dataclass
 class Loaded:
-    """Data to train on, and the estimator to fit.
-
-    Parameters
-    ----------
-    X, Y : examples
-        As the task takes them.
-    estimator : estimator
-        Not trained yet.
-    sizes : dict of str to int
-        Counts to report, with "n_examples".
-    record : dataclass
-        What is saved beside the model, with 0 seconds.
-    features, labels
-        As `Trained` has them.
-    shown : optional
-        The data in the form that `KindSpec.read` returns, for a report.
-    fit_params : dict
-        Further arguments of fit.
-    origins : sequence of int, optional
-        Which example of `shown` each one of X is a part of, if X does not have the same examples.
-    groups : sequence of length n, optional
-        What examples of `shown` have in common, such as a document; those of one group stay in one fold.
-    settings : Settings, optional
-        The values of an option that is auto.
-    choices : list of FoldScores
-        What `encode` chose by folds.
-    """
+    """Data to train on, and the estimator to fit."""
 
     X: Any
     Y: Any
+    """Examples as the task takes them."""
     estimator: Any
+    """Not trained yet."""
     sizes: dict[str, int]
+    """Counts to report, with "n_examples"."""
     record: Any
+    """What is saved beside the model, with 0 seconds."""
     features: Any = None
     labels: frozenset[Any] = frozenset()
+    """As `Trained` has them."""
     shown: Any = None
+    """The data in the form that `KindSpec.read` returns, for a report."""
     fit_params: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of fit."""
     origins: Sequence[int] | None = None
+    """Which example of `shown` each one of X is a part of, if X does not have the same examples."""
     groups: Sequence[Any] | None = None
+    """What examples of `shown` have in common, such as a document; those of one group stay in one fold."""
     settings: Settings | None = None
+    """The values of an option that is auto."""
     choices: "list[FoldScores]" = field(default_factory=list)
+    """What `encode` chose by folds."""
 
 
 def damage(what: str, why: str) -> Description:
@@ -214,112 +191,83 @@ def with_calibration(scores: dict[str, Any], found: "metrics.Reliability | None"
 
 
 class KindSpec(ABC):
-    """One kind of model: declarations, and the steps that differ from kind to kind.
-
-    Attributes
-    ----------
-    name, summary, latent, reads : str
-        What `latentstruct tasks` prints: its name, what it is for, what is latent, and the form of its files.
-    example_file, prediction_file : str
-        Names of example data and of predictions for them.
-    predicts, judged_by : str
-        Its paragraphs in the help of predict and of evaluate.
-    options : type
-        The dataclass of the options of its training, whose docstring is the help of the command.
-    record : type
-        The dataclass of what is saved beside a model, such as ``record_of(n_nodes=int)``.
-    tasks : tuple of str
-        The classes of tasks that its models have.
-    features : str
-        The class of the features whose state the record has, such as "features.windows.WindowFeatures"; empty if there
-        are none.
-    files : tuple of str
-        Files that `finish` writes into the folder of the model.
-    judged_on, judged_on_always : frozenset of str
-        Fields of `HeldOut` that evaluation reads, and those that it needs.
-    evaluation_hint : str
-        What to pass to evaluate, with parameters in backticks.
-    folder_mark : str
-        The file that identifies the folder that `predict` writes, empty if it writes a file.
-    predict_flags : frozenset of str
-        Options of predict that `predict` takes.
-    answers : frozenset of str
-        Fields of `Answers` that `predict` follows, with the values of `decode` other than "best".
-    calibrates : bool
-        Whether `labeled_examples` is defined, so that probabilities are compared with the truth.
-    item : str
-        What the files call an example, such as "graph", if examples have their order; errors then name its number.
-    score_facts : tuple of (str, str)
-        Names and format strings of the scores that evaluate prints; see `format_facts`.
-    described : tuple of str
-        Attributes of `Trained` that `describe` returns, such as "record.n_nodes".
-    info_facts : tuple of (str, str)
-        Names and format strings of the lines that info shows of a description.
-    weights_mean : str
-        What positive and negative weights mean, for a report of weights with one name each (`weight_names`).
-    headline : tuple of (str, str)
-        Names and paths of the scores to print after a training, as percentages; those that are None are left out.
-    report_facts : tuple of (str, str)
-        Names and format strings of further scores that reports show.
-    main : tuple of str
-        Paths of the score that early stopping maximizes: the first that there is.
-    tables : tuple of (str, str, tuple of str)
-        The tables of weights in what `describe` returns.
-    per_example : tuple of str
-        Fields with one item per example, if `read` returns a dataclass.
-    expected_stops : tuple of str
-        Stop reasons that need no warning.
-    learns_from_part : bool
-        Whether its models learn from outputs of which only a part of the labels is known (`for_unknown_labels`).
-    group : str
-        What examples of its files may share, such as "document"; empty if files do not say.
-    misses_labels : bool
-        Whether its example data can leave labels out.
-    prepare_options : type or None
-        The dataclass of the options of `latentstruct prepare`, None if data cannot be prepared.
-    settled_options : tuple of str
-        Options of training that prepared data settle.
-    weights_follow_from_data : bool
-        Whether prepared data determine the number of weights.
-    """
+    """One kind of model: declarations, and the steps that differ from kind to kind."""
 
     name: ClassVar[str]
+    """Its name, that of its folder."""
     summary: ClassVar[str]
+    """What it is for."""
     latent: ClassVar[str] = "nothing"
+    """What is latent."""
     reads: ClassVar[str]
+    """The form of its files."""
     example_file: ClassVar[str]
+    """Name of example data."""
     prediction_file: ClassVar[str] = "predicted.txt"
+    """Name of predictions for example data."""
     predicts: ClassVar[str]
+    """Its paragraph in the help of predict."""
     judged_by: ClassVar[str]
+    """Its paragraph in the help of evaluate."""
     options: ClassVar[type[TrainOptions]]
+    """The dataclass of the options of its training, whose docstring is the help of the command."""
     record: ClassVar[type[Any]]
+    """The dataclass of what is saved beside a model, such as ``record_of(n_nodes=int)``."""
     tasks: ClassVar[tuple[str, ...]]
+    """The classes of tasks that its models have."""
     features: ClassVar[str] = ""
+    """The class of the features whose state the record has, such as "features.windows.WindowFeatures"; empty if there
+    are none."""
     files: ClassVar[tuple[str, ...]] = ()
+    """Files that `finish` writes into the folder of the model."""
     judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
+    """Fields of `HeldOut` that evaluation reads."""
     judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
+    """Those that it needs."""
     evaluation_hint: ClassVar[str] = "Pass labeled data as `data`."
+    """What to pass to evaluate, with parameters in backticks."""
     folder_mark: ClassVar[str] = ""
+    """The file that identifies the folder that `predict` writes, empty if it writes a file."""
     predict_flags: ClassVar[frozenset[str]] = frozenset()
+    """Options of predict that `predict` takes."""
     answers: ClassVar[frozenset[str]] = frozenset()
+    """Fields of `Answers` that `predict` follows, with the values of `decode` other than "best"."""
     calibrates: ClassVar[bool] = False
+    """Whether `labeled_examples` is defined, so that probabilities are compared with the truth."""
     item: ClassVar[str] = ""
+    """What the files call an example, such as "graph", if examples have their order; errors then name its number."""
     score_facts: ClassVar[DeclaredFacts] = ()
+    """Names and format strings of the scores that evaluate prints; see `format_facts`."""
     described: ClassVar[tuple[str, ...]] = ()
+    """Attributes of `Trained` that `describe` returns, such as "record.n_nodes"."""
     info_facts: ClassVar[DeclaredFacts] = ()
+    """Names and format strings of the lines that info shows of a description."""
     weights_mean: ClassVar[str] = ""
+    """What positive and negative weights mean, for a report of weights with one name each (`weight_names`)."""
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Names and paths of the scores to print after a training, as percentages; those that are None are left out."""
     report_facts: ClassVar[DeclaredFacts] = ()
+    """Names and format strings of further scores that reports show."""
     main: ClassVar[tuple[str, ...]] = ()
+    """Paths of the score that early stopping maximizes: the first that there is."""
     tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
+    """The tables of weights in what `describe` returns."""
     per_example: ClassVar[tuple[str, ...]] = ()
+    """Fields with one item per example, if `read` returns a dataclass."""
     expected_stops: ClassVar[tuple[str, ...]] = ()
+    """Stop reasons that need no warning."""
     learns_from_part: ClassVar[bool] = False
+    """Whether its models learn from outputs of which only a part of the labels is known (`for_unknown_labels`)."""
     group: ClassVar[str] = ""
+    """What examples of its files may share, such as "document"; empty if files do not say."""
     misses_labels: ClassVar[bool] = False
+    """Whether its example data can leave labels out."""
     prepare_options: ClassVar[type[Any] | None] = None
+    """The dataclass of the options of `latentstruct prepare`, None if data cannot be prepared."""
     settled_options: ClassVar[tuple[str, ...]] = ()
+    """Options of training that prepared data settle."""
     weights_follow_from_data: ClassVar[bool] = False
+    """Whether prepared data determine the number of weights."""
 
     @abstractmethod
     def load(self, options: Any, progress: Progress) -> Loaded:
