@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
 from latentstruct.cli.common import NOTHING, check_folder, check_one_stream
 from latentstruct.cli.declaring import (
@@ -46,6 +46,22 @@ def check_report(path: Path, parameter: str) -> None:
         if begin and not begin.startswith(PAGE_BEGINNINGS):
             raise InputError(parameter, str(path), "a new file or an HTML page", "Its contents would be lost.")
     check_folder(path.parent, parameter=parameter)
+
+
+class LeftOut(NamedTuple):
+    """Options that have no effect if some of others are given, or without any of these; names are joined by spaces."""
+
+    names: str
+    given: str = ""
+    without: str = ""
+
+    def check(self, options: "TrainOptions") -> None:
+        """Raise if one of the options has no effect, but not its default."""
+        others = (self.given or self.without).split()
+        if any(getattr(options, name) not in (None, 0) for name in others) == bool(self.given):
+            shown = " or ".join(f"`{name}`" for name in others)
+            for name in self.names.split():
+                options.refuse(name, f"{'with' if self.given else 'without'} {shown}")
 
 
 @dataclass(frozen=True)
@@ -93,11 +109,13 @@ class HeldOut:
 class TrainOptions(RunOptions):
     """The options of every training.
 
-    `files` names those that are read, and `only_for` those that have an effect for some values of --model only.
+    `files` names those that are read, `only_for` those that have an effect for some values of --model only, and
+    `left_out` those that have none with or without others.
     """
 
     files: ClassVar[tuple[str, ...]] = ("data", "valid")
     only_for: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = ()
+    left_out: ClassVar[tuple[LeftOut, ...]] = (LeftOut("fold_predictions", without="folds"),)
 
     data: str | None
     output: Path = option(
@@ -183,12 +201,12 @@ class TrainOptions(RunOptions):
             model = getattr(self, "model", "")
             if model not in models:
                 self.refuse(name, f"for `model` {model}")
+        for rule in self.left_out:
+            rule.check(self)
         if self.valid_source is None:
             self.refuse("calibrate", "without `valid`")
-        if self.folds is None:
-            self.refuse("fold_predictions", "without `folds`")
-            if not self.chooses:
-                self.refuse("groups", f"without `folds` or {AUTO}")
+        if not self.divides:
+            self.refuse("groups", f"without `folds` or {AUTO}")
         if not self.chooses:
             self.refuse("one_standard_error", f"unless `C` is {AUTO}")
         for name in ("tol", "max_iter", "max_seconds"):
@@ -305,18 +323,13 @@ class ImageOptions(LabelOptions):
     """The options of trainings on images."""
 
     files: ClassVar[tuple[str, ...]] = ("data", "labels", "valid", "valid_labels")
+    left_out = (*TrainOptions.left_out, LeftOut("valid_labels", without="valid"))
 
     data: str = argument("Folder or zip archive of images; - is a zip archive on standard input.")
     C: float = weight_option(1.0, "image")
     valid_labels: str | None = option(
         None, "Labels of the images of --valid.", metavar="FILE", shown="in the data of --valid"
     )
-
-    def check(self) -> None:
-        """Raise before anything is read if options contradict each other or the results cannot be written."""
-        super().check()
-        if self.valid is None:
-            self.refuse("valid_labels", "without `valid`")
 
     def held_out(self) -> HeldOut:
         """Return the data to evaluate on."""

@@ -24,7 +24,7 @@ from latentstruct.cli.kind import (
 )
 from latentstruct.cli.kinds.chain import annotations, files
 from latentstruct.cli.lazy import ratios, windows
-from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, convex_model_option
+from latentstruct.cli.options import ConvexModel, ConvexOptions, HeldOut, LabelOptions, LeftOut, convex_model_option
 from latentstruct.cli.prepared import PrepareOptions, open_for
 from latentstruct.core.lazy import np
 from latentstruct.core.unknown import UNKNOWN
@@ -56,6 +56,14 @@ class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOp
     """
 
     only_for = (*ConvexOptions.only_for, ("seen_only", ("crf",)))
+    left_out = (
+        *ConvexOptions.left_out,
+        LeftOut("labeled_only", without="unknown label_sets"),
+        # A run of labeled tokens may begin within a chunk.
+        LeftOut("rules entity_ratio weight_column", given="labeled_only"),
+        LeftOut("label_column label_sets labeled_only weight_column skipped entity_ratio init", given="annotators"),
+        LeftOut("folds checkpoint early_stopping executor model", given="annotators"),
+    )
 
     data: str = argument("Tokens in columns, or a folder of prepared data; - is standard input.")
     model: ConvexModel = convex_model_option("crf")
@@ -76,22 +84,11 @@ class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOp
 
     def check(self) -> None:
         super().check()
-        if self.unknown is None and not self.label_sets:
-            self.refuse("labeled_only", "without `unknown` or `label_sets`")
-        if self.labeled_only:
-            # A run of labeled tokens may begin within a chunk.
-            self.refuse("rules", "with `labeled_only`")
-            self.refuse("entity_ratio", "with `labeled_only`")
-            self.refuse("weight_column", "with `labeled_only`")
         if self.entity_ratio is not None and not 0.0 < self.entity_ratio < 1.0:
             raise InputError("entity_ratio", self.entity_ratio, "a share between 0 and 1")
         if self.unknown is None or self.model != "crf":
             self.refuse("entity_ratio", "without `unknown`, and for a `model` other than crf")
         if self.annotators is not None:
-            for name in ("label_column", "label_sets", "labeled_only", "weight_column", "skipped", "entity_ratio"):
-                self.refuse(name, "with `annotators`")
-            for name in ("init", "folds", "checkpoint", "early_stopping", "executor", "model"):
-                self.refuse(name, "with `annotators`")
             if self.chooses_C:
                 raise InputError("C", self.C, "a number with `annotators`")
             if self.valid is None:

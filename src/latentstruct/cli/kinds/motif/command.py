@@ -24,7 +24,7 @@ from latentstruct.cli.kinds.motif.files import (
     site_scores,
 )
 from latentstruct.cli.lazy import similar
-from latentstruct.cli.options import HeldOut, TrainOptions
+from latentstruct.cli.options import HeldOut, LeftOut, TrainOptions
 from latentstruct.cli.parameters import AUTO
 from latentstruct.cli.prepared import PrepareOptions
 from latentstruct.exceptions import InputError
@@ -63,6 +63,12 @@ class MotifOptions(MotifFileOptions, TrainOptions):
     """
 
     files: ClassVar[tuple[str, ...]] = (*MotifFileOptions.files, "valid_positive", "valid_negative")
+    left_out = (
+        *TrainOptions.left_out,
+        LeftOut("gaps kmer_weight", without="kmers"),
+        LeftOut("shuffle match", given="negative"),
+        LeftOut("shuffle", given="background"),
+    )
 
     data: str | None = argument(
         "FASTA with label=1 or label=-1 in its headers, or a folder of prepared data; - is standard input.",
@@ -190,18 +196,10 @@ class MotifOptions(MotifFileOptions, TrainOptions):
             raise InputError("motifs", self.motifs, "1 if no sequences are held out")
         if self.most_motifs > 1 and self.kmers:
             raise InputError("kmers", self.kmers, "0 with several motifs")
-        if not self.kmers:
-            self.refuse("gaps", "without `kmers`")
-            self.refuse("kmer_weight", "without `kmers`")
         if self.name is not None and len(self.name.split()) != 1:
             raise InputError("name", self.name, "one word")
         if self.match and self.background is None:
             raise InputError("background", NOTHING, "given with `match`")
-        for name in ("negative", "background"):
-            if self.shuffle is not None and getattr(self, name) is not None:
-                raise InputError("shuffle", self.shuffle, f"left out with `{name}`")
-        if self.match and self.negative is not None:
-            raise InputError("match", True, "left out with `negative`")
         check_one_form(self.valid, self.valid_positive, self.valid_negative)
         if (self.valid_positive is None) != (self.valid_negative is None):
             missing = "valid_positive" if self.valid_positive is None else "valid_negative"
