@@ -29,7 +29,7 @@ def describe_model(settings: Any, estimator: Any) -> dict[str, Any]:
         # A motif has a plain pair of labels, other tasks number theirs.
         result |= {"labels": list(getattr(task.labels_, "labels", task.labels_)), "n_labels": len(task.labels_)}
     # Tasks with weights of their own, such as motifs, have no features.
-    if getattr(task, "n_inputs_", 0):
+    if task.n_inputs_:
         result["n_features"] = task.n_inputs_
     return result
 

@@ -118,6 +118,7 @@ class TrainOptions(RunOptions):
     left_out: ClassVar[tuple[LeftOut, ...]] = (LeftOut("fold_predictions", without="folds"),)
 
     data: str | None
+    model: str = ""
     output: Path = option(
         Path("model"), "Folder to write; replaces an earlier model.", "-o", "--output", metavar="MODEL", sets="path"
     )
@@ -198,9 +199,8 @@ class TrainOptions(RunOptions):
         if self.C is not None and not self.chooses_C and not 0 < self.C < math.inf:
             raise InputError("C", self.C, "a finite number above 0")
         for name, models in self.only_for:
-            model = getattr(self, "model", "")
-            if model not in models:
-                self.refuse(name, f"for `model` {model}")
+            if self.model not in models:
+                self.refuse(name, f"for `model` {self.model}")
         for rule in self.left_out:
             rule.check(self)
         if self.valid_source is None:
