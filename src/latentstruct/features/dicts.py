@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.features.named import HASHED, NamedFeatures, hashed_column
-from latentstruct.persistence.saved_features import check_names, read_state, require_features
+from latentstruct.persistence.saved_features import check_names, require_features
 from latentstruct.tasks.inputs import is_finite_number
 
 __all__ = ["DictFeatures"]
@@ -74,12 +74,13 @@ class DictFeatures(NamedFeatures):
            [0., 0., 1.]])
     """
 
+    state_type = _State
     constraints: ClassVar[Mapping[str, Constraint]] = {"min_count": integer(1), "hashed": HASHED}
 
     def __init__(self, min_count: int = 1, hashed: int | None = None) -> None:
         self.min_count, self.hashed = min_count, hashed
 
-    def fit(self, sentences: Iterable[Sequence[Any]], y: object = None) -> "DictFeatures":
+    def fit(self, sentences: Iterable[Sequence[Any]], y: object = None) -> Self:
         """Learn the names of the features.
 
         Parameters
@@ -111,21 +112,9 @@ class DictFeatures(NamedFeatures):
         self.vocabulary_ = {name: column for column, (_, name) in enumerate(frequent)}
         return self
 
-    def extended(self, sentences: Iterable[Sequence[Any]]) -> "DictFeatures":
-        """Return features that also know those of further sentences, in further columns.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of dicts or lists of str
-            The features of each token of each sentence.
-
-        Returns
-        -------
-        DictFeatures
-            New features; the first columns of what they return are those of the old ones.
-        """
+    def extended(self, sentences: Iterable[Sequence[Any]]) -> Self:
         check_is_fitted(self, "vocabulary_")
-        more = DictFeatures(self.min_count, self.hashed).fit(sentences)
+        more = type(self)(self.min_count, self.hashed).fit(sentences)
         names = dict.fromkeys([*self.vocabulary_, *more.vocabulary_])
         more.vocabulary_ = {name: column for column, name in enumerate(names)}
         return more
@@ -163,18 +152,12 @@ class DictFeatures(NamedFeatures):
         """Return the column of a name, None if it is unknown."""
         return self.vocabulary_.get(name) if self.hashed is None else hashed_column(name, self.hashed)
 
-    def to_state(self) -> dict[str, Any]:
-        """Return the fitted features as JSON values, for `from_state`."""
+    def _state(self) -> _State:
         check_is_fitted(self, "vocabulary_")
-        state: dict[str, Any] = msgspec.to_builtins(
-            _State(int(self.min_count), list(self.vocabulary_), self.hashed and int(self.hashed))
-        )
-        return state
+        return _State(int(self.min_count), list(self.vocabulary_), self.hashed and int(self.hashed))
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "DictFeatures":
-        """Restore fitted features from the result of `to_state`; raise an InputError if it is not of this class."""
-        saved = read_state(_State, state)
+    def _restored(cls, saved: _State) -> Self:
         features = cls(saved.min_count, saved.hashed)
         check_parameters(features)
         features.vocabulary_ = {name: column for column, name in enumerate(saved.names)}

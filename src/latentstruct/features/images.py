@@ -17,7 +17,7 @@ from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import integer, real
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import Description, InputError
-from latentstruct.persistence.saved_features import bad_state, read_state
+from latentstruct.persistence.saved_features import SavedFeatures, bad_state
 from latentstruct.progress.heartbeat import each
 
 Matrix = NDArray[np.float64]
@@ -142,7 +142,7 @@ def texture_descriptors(image: Any, patch: int, step: int) -> NDArray[np.float32
 
 
 @dataclass(eq=False, repr=False)
-class PatchFeatures(Parametrized):
+class PatchFeatures(SavedFeatures, Parametrized):
     """Features of patches in a grid over an image: texture words and colors.
 
     The texture of a patch is a 128-dimensional histogram of oriented gradients, replaced by the nearest word of a
@@ -168,6 +168,7 @@ class PatchFeatures(Parametrized):
         n_words + 48.
     """
 
+    state_type = _State
     patch: int = 20
     step: int = 10
     words: int = 500
@@ -253,26 +254,22 @@ class PatchFeatures(Parametrized):
         wide = 256 // N_BINS
         return f"{('red', 'green', 'blue')[channel]} {part * wide}–{part * wide + wide - 1}"
 
-    def to_state(self) -> dict[str, Any]:
-        """Return the fitted features as JSON values, for `from_state`."""
+    def _state(self) -> _State:
         check_is_fitted(self, "codebook_")
         raw = self.codebook_.astype("<f4").tobytes()
         text = base64.b64encode(raw).decode("ascii")
-        sizes = (self.patch, self.step, self.words, len(self.codebook_))
-        return msgspec.to_builtins(_State(*sizes, text))
+        return _State(self.patch, self.step, self.words, len(self.codebook_), text)
 
     @classmethod
-    def from_state(cls, state: Any) -> Self:
-        """Restore fitted features from the result of `to_state`; raise an InputError if it is not of this class."""
-        kept = read_state(_State, state)
+    def _restored(cls, saved: _State) -> Self:
         try:
-            raw = base64.b64decode(kept.codebook, validate=True)
-            codebook = np.frombuffer(raw, dtype="<f4").reshape(kept.n_words, N_TEXTURE).astype(np.float32)
+            raw = base64.b64decode(saved.codebook, validate=True)
+            codebook = np.frombuffer(raw, dtype="<f4").reshape(saved.n_words, N_TEXTURE).astype(np.float32)
         except ValueError as error:
             raise bad_state(_State, str(error)) from error
         if not len(codebook) or not np.isfinite(codebook).all():
             raise bad_state(_State, "NaN or infinity in the codebook" if len(codebook) else "0 words")
-        found = cls(kept.patch, kept.step, kept.words)
+        found = cls(saved.patch, saved.step, saved.words)
         found.check()
         found.codebook_ = codebook
         return found

@@ -12,7 +12,7 @@ from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer
 from latentstruct.data.documents import Document, Mention
 from latentstruct.exceptions import Description, InputError
-from latentstruct.persistence.saved_features import bad_state, read_state
+from latentstruct.persistence.saved_features import SavedFeatures, bad_state
 from latentstruct.progress.heartbeat import each
 
 __all__ = ["Document", "Mention", "MentionPairFeatures"]
@@ -476,7 +476,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     n_features: int
 
 
-class MentionPairFeatures(Transformer):
+class MentionPairFeatures(SavedFeatures, Transformer):
     """Binary features of all pairs of mentions of a document, for `Coreference` and `CorrelationClustering`.
 
     They are computed from words only: agreement of strings, heads and contained words; articles, titles and endings as
@@ -496,6 +496,8 @@ class MentionPairFeatures(Transformer):
     >>> MentionPairFeatures().transform([document])[0].shape[0]
     3
     """
+
+    state_type = _State
 
     def __init__(self, entity_types: bool = True) -> None:
         self.entity_types = entity_types
@@ -541,15 +543,11 @@ class MentionPairFeatures(Transformer):
         matrix.has_canonical_format = True
         return matrix
 
-    def to_state(self) -> dict[str, Any]:
-        """Return the state for saving."""
-        state: dict[str, Any] = msgspec.to_builtins(_State(bool(self.entity_types), self.n_features_))
-        return state
+    def _state(self) -> _State:
+        return _State(bool(self.entity_types), self.n_features_)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Restore features from the result of `to_state`; raise if it is that of other features."""
-        saved = read_state(_State, state)
+    def _restored(cls, saved: _State) -> Self:
         found = cls(saved.entity_types)
         if saved.n_features != found.n_features_:
             raise bad_state(_State, f"{saved.n_features} features instead of {found.n_features_}")

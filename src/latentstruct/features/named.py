@@ -1,5 +1,7 @@
 """Features whose names are learned from data, or hashed."""
 
+from abc import abstractmethod
+from typing import Any, Self
 from zlib import crc32
 
 import numpy as np
@@ -8,17 +10,33 @@ from numpy.typing import NDArray
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import InputError
+from latentstruct.persistence.saved_features import SavedFeatures
 
 HASHED = integer(1, 2**31 - 1) | None
 """Values of the parameter `hashed`."""
 
 
-class NamedFeatures(Transformer):
+class NamedFeatures(SavedFeatures, Transformer):
     """Base of features with one column per name; `vocabulary_` has the columns, unless names are hashed."""
 
     vocabulary_: dict[str, int]
     hashed: int | None
     min_count: int
+
+    @abstractmethod
+    def extended(self, sentences: Any) -> Self:
+        """Return features that also know those of further sentences, after the own ones.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences of tokens
+            The sentences, in the form that `fit` takes.
+
+        Returns
+        -------
+        features
+            New features; the first columns of what they return are those of the old ones.
+        """
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return the names of the features in the order of their columns."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from latentstruct.core.parameters import check_is_fitted
 from latentstruct.core.validation import Constraint, boolean, check_parameters, integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.features.named import HASHED, NamedFeatures, hashed_column
-from latentstruct.persistence.saved_features import check_names, read_state, require_features
+from latentstruct.persistence.saved_features import check_names, require_features
 
 __all__ = ["WindowFeatures"]
 
@@ -113,6 +113,7 @@ class WindowFeatures(NamedFeatures):
            [1., 0., 1., 1., 0., 1., 0.]])
     """
 
+    state_type = _State
     n_columns_: int
     _names: FeatureNames
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -140,7 +141,7 @@ class WindowFeatures(NamedFeatures):
         self.min_count = min_count
         self.hashed = hashed
 
-    def fit(self, sentences: Sentences, y: object = None) -> "WindowFeatures":
+    def fit(self, sentences: Sentences, y: object = None) -> Self:
         """Learn the features that occur in the sentences.
 
         Parameters
@@ -158,21 +159,9 @@ class WindowFeatures(NamedFeatures):
         """
         return self.fit_blocks([sentences])
 
-    def extended(self, sentences: Sentences) -> "WindowFeatures":
-        """Return features that also know those of further sentences, after the own ones.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of tokens
-            The sentences, with the same columns.
-
-        Returns
-        -------
-        WindowFeatures
-            New features; the first columns of what they return are those of the old ones.
-        """
+    def extended(self, sentences: Sentences) -> Self:
         check_is_fitted(self, "_names")
-        more = WindowFeatures(**self._parameters()).fit(sentences)
+        more = type(self)(**self._parameters()).fit(sentences)
         if more.n_columns_ != self.n_columns_:
             got = Description(f"{more.n_columns_} columns")
             raise InputError("sentences", got, f"tokens with {self.n_columns_} columns, as the first ones")
@@ -246,39 +235,12 @@ class WindowFeatures(NamedFeatures):
         given = list(sentences)
         return self.fit(given).transform_flat(given)
 
-    def to_state(self) -> dict[str, Any]:
-        """Return the fitted template as JSON values.
-
-        Returns
-        -------
-        dict
-            The argument of `from_state`.
-        """
+    def _state(self) -> _State:
         check_is_fitted(self, "_names")
-        saved = _State(**self._parameters(), n_columns=self.n_columns_, names=self._names.names())
-        state: dict[str, Any] = msgspec.to_builtins(saved)
-        return state
+        return _State(**self._parameters(), n_columns=self.n_columns_, names=self._names.names())
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> "WindowFeatures":
-        """Restore a fitted template from the result of `to_state`.
-
-        Parameters
-        ----------
-        state : dict
-            The state.
-
-        Returns
-        -------
-        WindowFeatures
-            The fitted template.
-
-        Raises
-        ------
-        InputError
-            If `to_state` cannot have returned the state.
-        """
-        saved = read_state(_State, state)
+    def _restored(cls, saved: _State) -> Self:
         template = cls(saved.window, saved.affixes, saved.shape, saved.bigrams, saved.min_count, saved.hashed)
         template._parameters()
         integer(1).check(saved.n_columns, "n_columns")
@@ -297,7 +259,7 @@ class WindowFeatures(NamedFeatures):
             "hashed": None if self.hashed is None else int(self.hashed),
         }
 
-    def fit_blocks(self, blocks: Iterable[Sentences]) -> "WindowFeatures":
+    def fit_blocks(self, blocks: Iterable[Sentences]) -> Self:
         """Learn the features of sentences in blocks, which need not fit into memory together.
 
         Parameters

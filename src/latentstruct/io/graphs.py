@@ -26,7 +26,7 @@ node that is never observed. Several predictions for a graph have a ``rank`` eac
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
@@ -38,7 +38,7 @@ from latentstruct.core.unknown import UNKNOWN
 from latentstruct.exceptions import Description, InputError
 from latentstruct.io.json_lines import read_records, write_records
 from latentstruct.io.text import FilePath, Source
-from latentstruct.persistence.saved_features import bad_state, read_state
+from latentstruct.persistence.saved_features import SavedFeatures, bad_state
 
 if TYPE_CHECKING:
     from latentstruct.tasks.graph.inputs import GraphInput
@@ -302,8 +302,15 @@ def _named(features: dict[str, float | bool | str]) -> list[tuple[str, float]]:
     ]
 
 
+class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.GraphFeatures 1"):
+    """The saved form of fitted `GraphFeatures`."""
+
+    nodes: _Columns
+    edges: _Columns | None
+
+
 @dataclass
-class GraphFeatures:
+class GraphFeatures(SavedFeatures):
     """Converts the features of graphs in files to inputs of the task.
 
     Parameters
@@ -319,6 +326,7 @@ class GraphFeatures:
         The columns learned by `fit`.
     """
 
+    state_type = _State
     bias: bool = True
     min_count: int = 1
 
@@ -370,16 +378,12 @@ class GraphFeatures:
         """Number of features of nodes."""
         return 0 if self.nodes_ is None else self.nodes_.n_columns
 
-    def to_state(self) -> dict[str, Any]:
-        """Return the fitted features as JSON values."""
+    def _state(self) -> _State:
         assert self.nodes_ is not None
-        state: dict[str, Any] = msgspec.to_builtins(_State(self.nodes_, self.edges_))
-        return state
+        return _State(self.nodes_, self.edges_)
 
     @classmethod
-    def from_state(cls, state: Any) -> "GraphFeatures":
-        """Restore fitted features from the result of `to_state`, or raise an InputError."""
-        saved = read_state(_State, state)
+    def _restored(cls, saved: _State) -> Self:
         for columns in (saved.nodes, saved.edges):
             names = None if columns is None else columns.names
             if columns is not None and names is not None and not len(names) == len(set(names)) == columns.width:
@@ -387,10 +391,3 @@ class GraphFeatures:
         if saved.nodes.n_columns < 1:
             raise bad_state(_State, "no features of nodes")
         return cls(saved.nodes.bias, nodes_=saved.nodes, edges_=saved.edges)
-
-
-class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag="latentstruct.GraphFeatures 1"):
-    """The saved form of fitted `GraphFeatures`."""
-
-    nodes: _Columns
-    edges: _Columns | None

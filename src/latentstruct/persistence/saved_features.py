@@ -1,9 +1,10 @@
 """Saved states of features: structs that msgspec checks, tagged with the class and the version of the format."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -18,6 +19,37 @@ MODULES = {
     "WindowFeatures": "windows",
 }
 """The modules of features that are the inputs of a task; a module is imported when it is needed."""
+
+
+class SavedFeatures(ABC):
+    """Base of features whose state is saved as a struct of the type `state_type`."""
+
+    state_type: ClassVar[type[msgspec.Struct]]
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the fitted features as JSON values, for `from_state`."""
+        state: dict[str, Any] = msgspec.to_builtins(self._state())
+        return state
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Restore fitted features from the result of `to_state`.
+
+        Raises
+        ------
+        InputError
+            If `to_state` of this class cannot have returned the state.
+        """
+        return cls._restored(read_state(cls.state_type, state))
+
+    @abstractmethod
+    def _state(self) -> msgspec.Struct:
+        """Return the state of fitted features."""
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, saved: Any) -> Self:
+        """Return the features of a state whose types are checked; raise an InputError if it contradicts itself."""
 
 
 def restore_features(state: Any) -> Any:
