@@ -110,7 +110,7 @@ def test_methods_have_docstrings_or_inherit_them():
     found = []
     for path in sorted(Path(latentstruct.__file__).parent.rglob("*.py")):
         module = ".".join(path.relative_to(Path(latentstruct.__file__).parents[1]).with_suffix("").parts)
-        if module.split(".")[1] in ("core", "solvers", "tasks"):
+        if module.split(".")[1] in ("core", "features", "solvers", "tasks"):
             for kind in vars(import_module(module.removesuffix(".__init__"))).values():
                 if inspect.isclass(kind) and kind.__module__ == module and kind.__name__[0] != "_":
                     methods = [name for name, one in vars(kind).items() if inspect.isfunction(one)]

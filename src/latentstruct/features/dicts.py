@@ -81,20 +81,6 @@ class DictFeatures(NamedFeatures):
         self.min_count, self.hashed = min_count, hashed
 
     def fit(self, sentences: Iterable[Sequence[Any]], y: object = None) -> Self:
-        """Learn the names of the features.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of dicts or lists of str
-            The features of each token of each sentence.
-        y : object
-            Not used.
-
-        Returns
-        -------
-        DictFeatures
-            The object itself.
-        """
         check_parameters(self)
         self._check_hashed()
         counts: Counter[str] = Counter()
@@ -120,18 +106,6 @@ class DictFeatures(NamedFeatures):
         return more
 
     def transform(self, sentences: Iterable[Sequence[Any]]) -> "list[sparse.csr_array]":
-        """Return the features of each sentence; those that `fit` did not see are ignored.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of dicts or lists of str
-            The features of each token of each sentence.
-
-        Returns
-        -------
-        list of csr_array of shape (n_tokens, n_features)
-            The features of the tokens of each sentence.
-        """
         check_is_fitted(self, "vocabulary_")
         tokens, lengths = _tokens(sentences)
         at, lookup = iter(tokens), self._column

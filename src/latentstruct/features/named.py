@@ -7,6 +7,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.lazy import sparse
 from latentstruct.core.parameters import Transformer, check_is_fitted
 from latentstruct.core.validation import integer
 from latentstruct.exceptions import InputError
@@ -24,18 +25,50 @@ class NamedFeatures(SavedFeatures, Transformer):
     min_count: int
 
     @abstractmethod
+    def fit(self, sentences: Any, y: object = None) -> Self:
+        """Learn the features that occur in the sentences.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences of tokens
+            The sentences; for tokens see the class.
+        y : object
+            Not used.
+
+        Returns
+        -------
+        features
+            The object itself.
+        """
+
+    @abstractmethod
     def extended(self, sentences: Any) -> Self:
         """Return features that also know those of further sentences, after the own ones.
 
         Parameters
         ----------
         sentences : iterable of sequences of tokens
-            The sentences, in the form that `fit` takes.
+            The sentences.
 
         Returns
         -------
         features
             New features; the first columns of what they return are those of the old ones.
+        """
+
+    @abstractmethod
+    def transform(self, sentences: Any) -> "list[sparse.csr_array]":
+        """Return the features of each sentence; features that `fit` did not see are ignored.
+
+        Parameters
+        ----------
+        sentences : iterable of sequences of tokens
+            The sentences.
+
+        Returns
+        -------
+        list of csr_array of shape (n_tokens, n_features)
+            The features of the tokens of each sentence.
         """
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:

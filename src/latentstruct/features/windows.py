@@ -78,6 +78,8 @@ class WindowFeatures(NamedFeatures):
     The markers ``\B1``, ``\B2``, … precede the first token of a sentence, and ``\E1``, ``\E2``, … follow the last
     one. Backslashes and bars in values are escaped by a backslash, so that distinct values have distinct names.
 
+    A token is a tuple of its word and any further columns, without the label, or all tokens are words.
+
     Parameters
     ----------
     window : int, default=2
@@ -142,21 +144,6 @@ class WindowFeatures(NamedFeatures):
         self.hashed = hashed
 
     def fit(self, sentences: Sentences, y: object = None) -> Self:
-        """Learn the features that occur in the sentences.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of tokens
-            The sentences; each token is a tuple of its word and any further columns, without the label, or all are
-            words.
-        y : object
-            Not used.
-
-        Returns
-        -------
-        WindowFeatures
-            The template itself.
-        """
         return self.fit_blocks([sentences])
 
     def extended(self, sentences: Sentences) -> Self:
@@ -169,18 +156,6 @@ class WindowFeatures(NamedFeatures):
         return more
 
     def transform(self, sentences: Sentences) -> "list[sparse.csr_array]":
-        """Return the features of each sentence; features that `fit` did not see are ignored.
-
-        Parameters
-        ----------
-        sentences : iterable of sequences of tokens
-            The sentences.
-
-        Returns
-        -------
-        list of csr_array of shape (n_tokens, n_features)
-            The features of the tokens of each sentence.
-        """
         found, pointers, offsets = self._find(sentences)
         bounds, rows = pointers[offsets].tolist(), offsets.tolist()
         # Matrices share their values, and training reads the indices of all without a copy of them.
@@ -226,7 +201,6 @@ class WindowFeatures(NamedFeatures):
         return found, pointers.astype(np.int32) if count <= np.iinfo(np.int32).max else pointers, offsets
 
     def fit_transform(self, sentences: Sentences, y: object = None) -> "list[sparse.csr_array]":
-        """Learn the features of the sentences and return them; see `fit` and `transform`."""
         given = list(sentences)
         return self.fit(given).transform(given)
 
