@@ -12,6 +12,7 @@ from PIL import Image
 from command import fail, run
 from error_fields import raises
 from latentstruct import ModLat, load
+from latentstruct.cli.answers import check_answers
 from latentstruct.cli.kinds.detect.command import choose_cache
 from latentstruct.cli.registry import KINDS
 from latentstruct.cli.run import Training
@@ -438,7 +439,7 @@ def test_bad_images_in_predictions(model, copied, tmp_path):
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - {"coreference", "detect", "motif"}))
 def test_other_kinds_leave_nothing_out(name):
     with raises("skip_bad", expected=f"left out for a {name} model"):
-        KINDS[name].check_flags({"skip_bad": True})
+        check_answers({"skip_bad": True}, KINDS[name].answers, name)
 
 
 @pytest.mark.parametrize(

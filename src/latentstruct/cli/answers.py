@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
-from latentstruct.cli.declaring import option, seed_option
+from latentstruct.cli.declaring import option, rules_option, seed_option, skip_bad_option
 from latentstruct.exceptions import InputError
 
 BEST, RISK, F1 = "best", "risk", "f1"
+FREE = frozenset({"confidence", "text", "rules", "skip_bad", "seed"})
+"""Options of answers that may be combined with all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,12 @@ class Decoding:
 class Answers(Decoding):
     """What is predicted."""
 
+    confidence: bool = option(False, "Chains, spans: add the probability of each label or span.")
+    text: bool = option(
+        False, "Chains, spans: DATA is plain text, a sentence on each line, which is divided into tokens."
+    )
+    rules: str | None = rules_option()
+    skip_bad: bool = skip_bad_option()
     topk: int | None = option(
         None,
         "Number of best outputs of each example to write, with their probabilities.",
@@ -56,16 +64,17 @@ class Answers(Decoding):
     def refuse_confidence(self, estimator: Any) -> None:
         """Raise if probabilities of parts cannot be written: with other answers, or of a model without them."""
         for name in self.given_answers:
-            raise InputError("confidence", True, f"left out with `{name}`")
+            if name not in FREE - {"seed"}:
+                raise InputError("confidence", True, f"left out with `{name}`")
         require_probabilities(estimator, "confidence", True)
 
 
 def check_answers(given: Mapping[str, Any], supported: frozenset[str], name: str) -> None:
     """Raise unless a kind of model supports the options of answers that are given, and they can be combined."""
-    chosen = {key: value for key, value in given.items() if key != "seed"}
-    for key, value in chosen.items():
-        if key not in supported or (key == "decode" and value not in supported):
+    for key, value in given.items():
+        if key not in supported | {"seed"} or (key == "decode" and value not in supported):
             raise InputError(key, value, f"left out for a {name} model")
+    chosen = {key: value for key, value in given.items() if key not in FREE}
     if chosen.keys() >= {"pins", "decode"} or len(chosen.keys() - {"pins"}) > 1:
         (key, value), *_, (other, _) = chosen.items()
         raise InputError(key, value, f"left out with `{other}`")

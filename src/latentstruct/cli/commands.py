@@ -22,9 +22,7 @@ from latentstruct.cli.declaring import (
     option,
     output_file_option,
     quiet_option,
-    rules_option,
     seed_option,
-    skip_bad_option,
 )
 from latentstruct.cli.description import describe_model, show_info, strongest_transitions
 from latentstruct.cli.grammar import App, Command, commands_of, lazy_group
@@ -118,12 +116,6 @@ class PredictOptions(Answers):
     model: Path = model_argument()
     data: str = argument("File as for training; - is standard input.", sets="records")
     output: str = output_file_option()
-    confidence: bool = option(False, "Chains, spans: add the probability of each label or span.")
-    text: bool = option(
-        False, "Chains, spans: DATA is plain text, a sentence on each line, which is divided into tokens."
-    )
-    rules: str | None = rules_option()
-    skip_bad: bool = skip_bad_option()
 
 
 def predict(options: PredictOptions) -> None:
@@ -132,11 +124,9 @@ def predict(options: PredictOptions) -> None:
     check_output(output, [model / "model.json", *model.glob("weights*.safetensors")])
     kind, trained = load_trained(model)
     kind.check_output(output, options.data)
-    flags = {name: value for name in ("confidence", "text", "rules", "skip_bad") if (value := getattr(options, name))}
-    kind.check_flags(flags)
     trained = kind.answering(trained, options)
     with kind.naming(options.data):
-        kind.predict(trained, options.data, output, **flags)
+        kind.predict(trained, options.data, output)
     sys.stdout.flush()
 
 

@@ -228,8 +228,6 @@ class KindSpec(ABC):
     """What to pass to evaluate, with parameters in backticks."""
     folder_mark: ClassVar[str] = ""
     """The file that identifies the folder that `predict` writes, empty if it writes a file."""
-    predict_flags: ClassVar[frozenset[str]] = frozenset()
-    """Options of predict that `predict` takes."""
     answers: ClassVar[frozenset[str]] = frozenset()
     """Fields of `Answers` that `predict` follows, with the values of `decode` other than "best"."""
     calibrates: ClassVar[bool] = False
@@ -409,12 +407,6 @@ class KindSpec(ABC):
         else:
             check_folder(Path(output), self.folder_mark)
 
-    def check_flags(self, flags: Mapping[str, Any]) -> None:
-        """Raise if `predict` does not take an option."""
-        for name, value in flags.items():
-            if name not in self.predict_flags:
-                raise InputError(name, value, f"left out for a {self.name} model")
-
     def f1_loss(self, model: Trained) -> Callable[..., Any] | None:
         """Return the function of 1 − F1 of true and predicted outputs for --decode f1."""
         return None
@@ -435,7 +427,7 @@ class KindSpec(ABC):
 
     @abstractmethod
     def predict(self, model: Trained, data: str, output: str) -> None:
-        """Predict for a file and write the result to another; `predict_flags` are further arguments."""
+        """Predict for a file and write the result to another, as `model.answers` say."""
 
     def score_lines(self, scores: dict[str, Any]) -> Facts:
         """Return the lines that evaluate prints of what `score` returned."""

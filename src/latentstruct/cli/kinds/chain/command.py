@@ -178,8 +178,7 @@ class ChainKind(KindSpec):
     features = "features.windows.WindowFeatures"
     per_example = ("X", "Y", "words")
     judged_on = frozenset({"data", "allow_unknown"})
-    predict_flags = frozenset({"confidence", "text", "rules"})
-    answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
+    answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins", "confidence", "text", "rules"})
     calibrates = True
     score_facts = (
         ("sentences", "{n_examples}, {example_accuracy:%} fully correct"),
@@ -384,27 +383,18 @@ class ChainKind(KindSpec):
         scores = compare_chains(model.estimator, truth, guessed, UNKNOWN if data.task.latent else None)
         return with_calibration(scores, self.reliability(model, files.LabeledChains(data, truth, [])))
 
-    def predict(
-        self,
-        model: Trained,
-        data: str,
-        output: str,
-        confidence: bool = False,
-        text: bool = False,
-        rules: str | None = None,
-    ) -> None:
-        estimator, record = model.estimator, model.record
-        answers = model.answers
-        if confidence:
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        estimator, record, answers = model.estimator, model.record, model.answers
+        if answers.confidence:
             answers.refuse_confidence(estimator)
         if is_prepared(data):
             raise InputError("data", data, "a file of tokens", "Prepared data have no words to write labels next to.")
         for name in ("topk", "samples"):
-            if answers.several and record.conllu and not text and name in answers.given_answers:
+            if answers.several and record.conllu and not answers.text and name in answers.given_answers:
                 raise InputError(name, answers.given_answers[name], "left out for CoNLL-U")
-        if rules is not None:
-            estimator = estimator.with_task(rules=files.read_rules(rules))
-        if text:
+        if answers.rules is not None:
+            estimator = estimator.with_task(rules=files.read_rules(answers.rules))
+        if answers.text:
             sentences: Any = record.read_text(data)
             record = replace(record, conllu=False)
             X = model.features.transform(sentences)
@@ -418,7 +408,7 @@ class ChainKind(KindSpec):
             return
         found = self.outputs(replace(model, estimator=estimator), X, fixed)
         labels = [labels.tolist() for labels in found]
-        shares = [values.tolist() for values in estimator.confidence(X)] if confidence else None
+        shares = [values.tolist() for values in estimator.confidence(X)] if answers.confidence else None
         if record.conllu:
             io.write_conllu(output, sentences, record.label_column, labels, shares)
         elif shares is None:

@@ -82,7 +82,7 @@ class CoreferenceKind(ClusteringKind):
     headline = (("CoNLL F1", "conll_f1"), ("pair loss", "pair_loss"))
     main = ("conll_f1",)
     judged_on = frozenset({"data", "skip_bad"})
-    predict_flags = frozenset({"skip_bad"})
+    answers = frozenset({"skip_bad"})
     described = ("features.n_features_", "record.n_mentions")
     info_facts = (("penalty", "{penalty:g}"),)
 
@@ -134,8 +134,8 @@ class CoreferenceKind(ClusteringKind):
         texts = [Path(name).with_suffix(".txt") for name in files if Path(name).suffix.lower() == ".ann"]
         return [*files, *texts]
 
-    def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
-        documents = read_parts(data, skip_bad)
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        documents = read_parts(data, model.answers.skip_bad)
         marked = [document for document in documents if len(document.mentions)]
         predicted = iter(self.find(model, marked) if marked else [])
         clusters = [next(predicted).tolist() if len(document.mentions) else [] for document in documents]

@@ -143,7 +143,7 @@ class DetectKind(KindSpec):
     judged_on = frozenset({"data", "labels", "pictures", "skip_bad", "allow_unknown"})
     evaluation_hint = "Pass images as `data`, and labels as `labels` or as labels.csv in `data`."
     folder_mark = PREDICTIONS_FILE
-    predict_flags = frozenset({"skip_bad"})
+    answers = frozenset({"skip_bad"})
     score_facts = (
         ("images", "{n_examples}, {n_with_boxes} with true boxes"),
         ("label accuracy", "{accuracy:%} ({commonest:%} for the most frequent label)"),
@@ -230,12 +230,12 @@ class DetectKind(KindSpec):
         say(f"wrote pictures of {len(data)} images and {CASES_FILE} to {pictures}")
         return found
 
-    def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
+    def predict(self, model: Trained, data: str, output: str) -> None:
         image_files.require_vision()
         folder = Path(output)
         if (folder / PICTURES).exists() and not (folder / PICTURES).is_dir():
             raise InputError("output", output, "a folder without a file of this name", f"{PICTURES} is a file.")
-        n_images = findings.write_findings(model, photographs.open_unlabeled(data, skip_bad), folder)
+        n_images = findings.write_findings(model, photographs.open_unlabeled(data, model.answers.skip_bad), folder)
         written = counted(n_images, "image")
         say(f"wrote the boxes of {written} to {folder}, with pictures of them in {folder / PICTURES}")
 

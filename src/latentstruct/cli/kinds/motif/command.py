@@ -299,7 +299,7 @@ class MotifKind(KindSpec):
     tasks = ("Motif",)
     files = FILES
     judged_on = frozenset({"data", "positive", "negative", "sites", "skip_bad"})
-    predict_flags = frozenset({"skip_bad"})
+    answers = frozenset({"skip_bad"})
     judged_on_always = frozenset()
     evaluation_hint = "Pass FASTA with label=1 or label=-1 in its headers as `data`, or `positive` and `negative`."
     score_facts = (
@@ -429,7 +429,7 @@ class MotifKind(KindSpec):
         positive, negative = ([site.score for site in part] for part in kinds)
         return {**compare_scores(positive, negative), **site_scores(kinds[0], known)}
 
-    def predict(self, model: Trained, data: str, output: str, skip_bad: bool = False) -> None:
+    def predict(self, model: Trained, data: str, output: str) -> None:
         from latentstruct.io.text import write_text
 
         task = model.estimator.task_
@@ -438,7 +438,7 @@ class MotifKind(KindSpec):
             parts = (sequences for sequences, _ in self._module("prepare").StoredMotifs.of(data, task).parts())
         else:
             with caught_warnings() as warned:
-                parts = [Reader.of(model.estimator.task, skip_bad).read(data)]
+                parts = [Reader.of(model.estimator.task, model.answers.skip_bad).read(data)]
             say_warnings(warned)
         lines = ["#sequence\tstart\tend\tmotif\tscore\tstrand\tsite\tlabel\tp_value\n"]
         for found in self.scored(model, parts):

@@ -87,8 +87,7 @@ class SegmentsKind(KindSpec):
     tasks = ("SemiMarkov",)
     features = "features.windows.WindowFeatures"
     per_example = ("tokens", "spans", "texts")
-    predict_flags = frozenset({"confidence", "text"})
-    answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins"})
+    answers = frozenset({"topk", "samples", "decode", RISK, F1, "pins", "confidence", "text"})
     calibrates = True
     judged_on = frozenset({"data", "allow_unknown"})
     score_facts = (
@@ -164,10 +163,10 @@ class SegmentsKind(KindSpec):
 
         return lambda true, found: spans_f1_loss(*([set(labeled(y)) for y in side] for side in (true, found)))
 
-    def predict(self, model: Trained, data: str, output: str, text: bool = False, confidence: bool = False) -> None:
-        if confidence:
+    def predict(self, model: Trained, data: str, output: str) -> None:
+        if model.answers.confidence:
             model.answers.refuse_confidence(model.estimator)
-        sentences = read_sentences(data, labeled=False, plain=text)
+        sentences = read_sentences(data, labeled=False, plain=model.answers.text)
         texts, X = sentences.texts, model.features.transform(sentences.inputs())
         fixed = None
         if model.answers.pins:
@@ -178,7 +177,7 @@ class SegmentsKind(KindSpec):
             outputs: Sequence[Any] = [one.y for one in found]
         else:
             outputs = self.outputs(model, X, fixed)
-        if confidence:
+        if model.answers.confidence:
             given = zip(outputs, model.estimator.confidence(X), strict=True)
             notes = [{"confidence": shares_of_spans(*both)} for both in given]
             texts = [replace(one, others={**one.others, **note}) for one, note in zip(texts, notes, strict=True)]
