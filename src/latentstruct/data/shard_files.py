@@ -55,12 +55,6 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
     extra: Any = None
 
 
-class _Mark(msgspec.Struct):
-    """Keys that distinguish a data.json of this library from other files of that name."""
-
-    format: str = ""
-
-
 class _Entry(msgspec.Struct):
     """One array in the header of a safetensors file."""
 
@@ -84,14 +78,6 @@ def check_megabytes(value: Any, name: str, least: float) -> None:
 def is_prepared(folder: str | PathLike[str]) -> bool:
     """Return whether a folder holds prepared data."""
     return (Path(folder) / MANIFEST).is_file()
-
-
-def is_ours(folder: Path) -> bool:
-    """Return whether the data.json of a folder is one of prepared data, which may be replaced."""
-    try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=_Mark).format == FORMAT
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 def opened(path: Path) -> Any:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sparse
 from latentstruct.core.validation import check_sparse
 from latentstruct.data import shard_files as files
@@ -21,10 +20,10 @@ from latentstruct.exceptions import Description, InputError
 from latentstruct.parallel.shards import length_of, part_of
 from latentstruct.persistence.atomic_files import (
     file_lock,
-    is_temporary,
     output_errors,
     remove_left_over,
     replace_files,
+    require_own_folder,
 )
 from latentstruct.tasks.base import BaseTask, defines
 
@@ -34,19 +33,7 @@ Blocks = Iterable[tuple[Any, Any]]
 def folder_to_write(folder: Any) -> Path:
     """Return a folder that is new, empty, or holds an earlier data set."""
     path = files.checked_folder(folder)
-    if path.exists() and not path.is_dir():
-        raise InputError("folder", Description(f"the file {path}"), "a folder")
-    if path.is_dir() and not files.is_prepared(path):
-        names = (entry.name for entry in path.iterdir())
-        other = next((name for name in names if not (files.LEFT_OVER.fullmatch(name) or is_temporary(name))), None)
-        if other is not None:
-            raise InputError(
-                "folder", Description(f"{path} with other files such as {repr_short(other)}"), files.OWN_FOLDER
-            )
-    if files.is_prepared(path) and not files.is_ours(path):
-        raise InputError(
-            "folder", Description(f"{path} with another {files.MANIFEST}, which would be lost"), files.OWN_FOLDER
-        )
+    require_own_folder(path, "folder", files.MANIFEST, files.FORMAT, files.LEFT_OVER, files.OWN_FOLDER)
     return path
 
 

@@ -6,6 +6,7 @@ content or the new one, and a crash at any point keeps one of them.
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from latentstruct.exceptions import Description, FormatError
+from latentstruct.exceptions import Description, FormatError, InputError
 
 PREFIX, SUFFIX = ".latentstruct-", ".part"
 """Start of the names of temporary files and locks, and end of those of temporary files."""
@@ -25,6 +26,51 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.E
 def is_temporary(name: str) -> bool:
     """Return whether a file is a temporary file or a lock of the library."""
     return name.startswith(PREFIX)
+
+
+def check_regular(path: Path) -> None:
+    """Raise OSError for anything but a regular file: reading a pipe or a device may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no file")
+
+
+def require_own_folder(
+    folder: Path, parameter: str, mark: str, format: str, left_over: re.Pattern[str], expected: str
+) -> None:
+    """Raise unless a folder is new or empty, or a writer may replace what is in it.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    parameter, expected : str
+        The parameter and the expected folder in errors.
+    mark, format : str
+        The JSON file that each such folder has, and the value of its key "format".
+    left_over : pattern
+        Names of files that an interrupted writer may leave.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(parameter, Description(f"the file {folder}"), "a folder")
+    # Listed once, because another process may be writing. A dangling link is listed too.
+    names = os.listdir(folder) if folder.is_dir() else []
+    others = sorted(name for name in names if not (is_temporary(name) or left_over.fullmatch(name)))
+    if mark in names and not _has_format(folder / mark, format):
+        raise InputError(parameter, Description(f"{folder} with another {mark}, which would be lost"), expected)
+    if mark not in names and others:
+        raise InputError(parameter, Description(f"{folder} with other files such as {others[0]!r}"), expected)
+
+
+def _has_format(path: Path, format: str) -> bool:
+    """Return whether a JSON file states a format."""
+    import msgspec
+
+    try:
+        check_regular(path)
+        found: Any = msgspec.json.decode(path.read_bytes(), type=dict[str, Any]).get("format")
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return bool(found == format)
 
 
 def replace_files(contents: Mapping[Path, Iterable[Any]]) -> None:

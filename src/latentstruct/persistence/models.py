@@ -1,7 +1,6 @@
 """Models on disk: a folder with model.json and one file of weights, which it names; no executable content."""
 
 import hashlib
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,12 +23,13 @@ from latentstruct.estimators import folds
 from latentstruct.exceptions import Description, FormatError, InputError
 from latentstruct.persistence.atomic_files import (
     PREFIX,
+    check_regular,
     file_lock,
     is_at,
-    is_temporary,
     output_error,
     remove_left_over,
     replace_files,
+    require_own_folder,
 )
 from latentstruct.persistence.saved_features import restore_features
 from latentstruct.tasks.base import BaseTask, defines
@@ -141,10 +141,9 @@ FITTED = _Fitted.__struct_fields__[: -len(_Fitted.__struct_defaults__)]
 HISTORY, CALIBRATED, FEATURE_NAMES = _Fitted.__struct_fields__[len(FITTED) :]
 
 
-class _Mark(msgspec.Struct):
-    """Keys that distinguish a model.json of this library from other files of that name."""
+class _Named(msgspec.Struct):
+    """The name of the weights in model.json."""
 
-    format: str = ""
     weights: Any = None
 
 
@@ -204,23 +203,7 @@ def _array_of(nested: Any) -> np.ndarray:
 
 def require_own(folder: Path) -> None:
     """Raise unless a folder holds a model of this library, of any version, or nothing that a model would overwrite."""
-    path = folder / SETTINGS
-    if folder.exists() and not folder.is_dir():
-        raise InputError("path", Description(f"the file {folder}"), "a folder")
-    # Listed once, because another process may be saving. A dangling link is listed too.
-    names = os.listdir(folder) if folder.is_dir() else []
-    if SETTINGS not in names:
-        # An interrupted save leaves files of the library.
-        if not all(is_temporary(name) or WEIGHTS_NAME.fullmatch(name) for name in names):
-            raise InputError("path", Description(f"{folder} with other files"), OWN_FOLDER)
-        return
-    try:
-        _check_regular(path)
-        ours = msgspec.json.decode(path.read_bytes(), type=_Mark).format == FORMAT
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        ours = False
-    if not ours:
-        raise InputError("path", Description(f"{folder} with another {SETTINGS}, which would be lost"), OWN_FOLDER)
+    require_own_folder(folder, "path", SETTINGS, FORMAT, WEIGHTS_NAME, OWN_FOLDER)
 
 
 def _stored_weights(w: np.ndarray, compact: bool) -> dict[str, np.ndarray]:
@@ -328,7 +311,7 @@ def _replace_model(folder: Path, name: str, weights: bytes, settings: bytes) -> 
 def _named_weights(folder: Path) -> Any:
     """Return the name of the weights of the model in a folder, or None without a model."""
     raw = _settings_bytes(folder)
-    return None if raw is None else msgspec.json.decode(raw, type=_Mark).weights
+    return None if raw is None else msgspec.json.decode(raw, type=_Named).weights
 
 
 def _settings_bytes(folder: Path) -> bytes | None:
@@ -390,7 +373,7 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
         raise FormatError(folder, Description("a file"), MODEL_FOLDER)
     with ExitStack() as stack:
         try:
-            _check_regular(folder / SETTINGS)
+            check_regular(folder / SETTINGS)
             opened = stack.enter_context(open(folder / SETTINGS, "rb"))
             file = msgspec.json.decode(opened.read(), type=ModelFile)
         except FileNotFoundError as error:
@@ -405,12 +388,6 @@ def _opened_settings(path: str | Path) -> Iterator[tuple[ModelFile, IO[bytes]]]:
             expected = "a name of weights such as weights-0123456789abcdef.safetensors"
             raise FormatError(folder / SETTINGS, file.weights, expected, COPY_AGAIN)
         yield file, opened
-
-
-def _check_regular(path: Path) -> None:
-    """Raise OSError for anything but a regular file: reading a pipe or a device may never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path} is no file")
 
 
 @dataclass(frozen=True)
@@ -451,7 +428,7 @@ def _check_places(vectors: dict[str, np.ndarray]) -> None:
 def _read_weights(path: Path) -> dict[str, np.ndarray]:
     """Return the weights of a model and the parts that it has."""
     try:
-        _check_regular(path)
+        check_regular(path)
         found = load_file(path)
         weights = found[COEF]
         known = {COEF, PLACES, SIZE}
