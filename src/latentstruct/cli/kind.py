@@ -73,14 +73,10 @@ class Trained:
 class Settings:
     """The values of an option that is auto, such as numbers of latent states; they are compared by folds."""
 
-    option: str
-    """The name of the option."""
-    parameter: str
-    """The parameter of the estimator that it sets."""
-    values: Mapping[Any, Any]
-    """The values of the parameter by those of the option, simpler models first."""
-    baseline: Any
-    """The same model without latent variables."""
+    option: str  # the name of the option
+    parameter: str  # the parameter of the estimator that it sets
+    values: Mapping[Any, Any]  # the values of the parameter by those of the option, simpler models first
+    baseline: Any  # the same model without latent variables
 
     def choose(self, estimator: Any, value: Any) -> Any:
         """Set the parameter of an estimator to a value of the option; return the estimator."""
@@ -92,29 +88,20 @@ class Loaded:
     """Data to train on, and the estimator to fit."""
 
     X: Any
-    Y: Any
-    """Examples as the task takes them."""
-    estimator: Any
-    """Not trained yet."""
-    sizes: dict[str, int]
-    """Counts to report, with "n_examples"."""
-    record: Any
-    """What is saved beside the model, with 0 seconds."""
+    Y: Any  # examples as the task takes them
+    estimator: Any  # not trained yet
+    sizes: dict[str, int]  # counts to report, with "n_examples"
+    record: Any  # what is saved beside the model, with 0 seconds
     features: Any = None
-    labels: frozenset[Any] = frozenset()
-    """As `Trained` has them."""
-    shown: Any = None
-    """The data in the form that `KindSpec.read` returns, for a report."""
-    fit_params: dict[str, Any] = field(default_factory=dict)
-    """Further arguments of fit."""
+    labels: frozenset[Any] = frozenset()  # as `Trained` has them
+    shown: Any = None  # the data in the form that `KindSpec.read` returns, for a report
+    fit_params: dict[str, Any] = field(default_factory=dict)  # further arguments of fit
+    # Which example of `shown` each one of X is a part of, if X does not have the same examples.
     origins: Sequence[int] | None = None
-    """Which example of `shown` each one of X is a part of, if X does not have the same examples."""
+    # What examples of `shown` have in common, such as a document; those of one group stay in one fold.
     groups: Sequence[Any] | None = None
-    """What examples of `shown` have in common, such as a document; those of one group stay in one fold."""
-    settings: Settings | None = None
-    """The values of an option that is auto."""
-    choices: "list[FoldScores]" = field(default_factory=list)
-    """What `encode` chose by folds."""
+    settings: Settings | None = None  # the values of an option that is auto
+    choices: "list[FoldScores]" = field(default_factory=list)  # what `encode` chose by folds
 
 
 def damage(what: str, why: str) -> Description:
@@ -193,79 +180,57 @@ def with_calibration(scores: dict[str, Any], found: "metrics.Reliability | None"
 class KindSpec(ABC):
     """One kind of model: declarations, and the steps that differ from kind to kind."""
 
-    name: ClassVar[str]
-    """Its name, that of its folder."""
-    summary: ClassVar[str]
-    """What it is for."""
-    latent: ClassVar[str] = "nothing"
-    """What is latent."""
-    reads: ClassVar[str]
-    """The form of its files."""
-    example_file: ClassVar[str]
-    """Name of example data."""
-    prediction_file: ClassVar[str] = "predicted.txt"
-    """Name of predictions for example data."""
-    predicts: ClassVar[str]
-    """Its paragraph in the help of predict."""
-    judged_by: ClassVar[str]
-    """Its paragraph in the help of evaluate."""
+    name: ClassVar[str]  # its name, that of its folder
+    summary: ClassVar[str]  # what it is for
+    latent: ClassVar[str] = "nothing"  # what is latent
+    reads: ClassVar[str]  # the form of its files
+    example_file: ClassVar[str]  # name of example data
+    prediction_file: ClassVar[str] = "predicted.txt"  # name of predictions for example data
+    predicts: ClassVar[str]  # its paragraph in the help of predict
+    judged_by: ClassVar[str]  # its paragraph in the help of evaluate
+    # The dataclass of the options of its training, whose docstring is the help of the command.
     options: ClassVar[type[TrainOptions]]
-    """The dataclass of the options of its training, whose docstring is the help of the command."""
-    record: ClassVar[type[Any]]
-    """The dataclass of what is saved beside a model, such as ``record_of(n_nodes=int)``."""
-    tasks: ClassVar[tuple[str, ...]]
-    """The classes of tasks that its models have."""
+    record: ClassVar[type[Any]]  # the dataclass of what is saved beside a model, such as ``record_of(n_nodes=int)``
+    tasks: ClassVar[tuple[str, ...]]  # the classes of tasks that its models have
+    # The class of the features whose state the record has, such as "features.windows.WindowFeatures"; empty if there
+    # are none.
     features: ClassVar[str] = ""
-    """The class of the features whose state the record has, such as "features.windows.WindowFeatures"; empty if there
-    are none."""
-    files: ClassVar[tuple[str, ...]] = ()
-    """Files that `finish` writes into the folder of the model."""
-    judged_on: ClassVar[frozenset[str]] = frozenset({"data"})
-    """Fields of `HeldOut` that evaluation reads."""
-    judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})
-    """Those that it needs."""
+    files: ClassVar[tuple[str, ...]] = ()  # files that `finish` writes into the folder of the model
+    judged_on: ClassVar[frozenset[str]] = frozenset({"data"})  # fields of `HeldOut` that evaluation reads
+    judged_on_always: ClassVar[frozenset[str]] = frozenset({"data"})  # those that it needs
+    # What to pass to evaluate, with parameters in backticks.
     evaluation_hint: ClassVar[str] = "Pass labeled data as `data`."
-    """What to pass to evaluate, with parameters in backticks."""
+    # The file that identifies the folder that `predict` writes, empty if it writes a file.
     folder_mark: ClassVar[str] = ""
-    """The file that identifies the folder that `predict` writes, empty if it writes a file."""
+    # Fields of `Answers` that `predict` follows, with the values of `decode` other than "best".
     answers: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `Answers` that `predict` follows, with the values of `decode` other than "best"."""
+    # Whether `labeled_examples` is defined, so that probabilities are compared with the truth.
     calibrates: ClassVar[bool] = False
-    """Whether `labeled_examples` is defined, so that probabilities are compared with the truth."""
+    # What the files call an example, such as "graph", if examples have their order; errors then name its number.
     item: ClassVar[str] = ""
-    """What the files call an example, such as "graph", if examples have their order; errors then name its number."""
+    # Names and format strings of the scores that evaluate prints; see `format_facts`.
     score_facts: ClassVar[DeclaredFacts] = ()
-    """Names and format strings of the scores that evaluate prints; see `format_facts`."""
+    # Attributes of `Trained` that `describe` returns, such as "record.n_nodes".
     described: ClassVar[tuple[str, ...]] = ()
-    """Attributes of `Trained` that `describe` returns, such as "record.n_nodes"."""
-    info_facts: ClassVar[DeclaredFacts] = ()
-    """Names and format strings of the lines that info shows of a description."""
+    info_facts: ClassVar[DeclaredFacts] = ()  # names and format strings of the lines that info shows of a description
+    # What positive and negative weights mean, for a report of weights with one name each (`weight_names`).
     weights_mean: ClassVar[str] = ""
-    """What positive and negative weights mean, for a report of weights with one name each (`weight_names`)."""
+    # Names and paths of the scores to print after a training, as percentages; those that are None are left out.
     headline: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Names and paths of the scores to print after a training, as percentages; those that are None are left out."""
-    report_facts: ClassVar[DeclaredFacts] = ()
-    """Names and format strings of further scores that reports show."""
-    main: ClassVar[tuple[str, ...]] = ()
-    """Paths of the score that early stopping maximizes: the first that there is."""
+    report_facts: ClassVar[DeclaredFacts] = ()  # names and format strings of further scores that reports show
+    main: ClassVar[tuple[str, ...]] = ()  # paths of the score that early stopping maximizes: the first that there is
+    # The tables of weights in what `describe` returns.
     tables: ClassVar[tuple[WeightTable, ...]] = (("weights", "strongest weights", ("feature", "weight")),)
-    """The tables of weights in what `describe` returns."""
-    per_example: ClassVar[tuple[str, ...]] = ()
-    """Fields with one item per example, if `read` returns a dataclass."""
-    expected_stops: ClassVar[tuple[str, ...]] = ()
-    """Stop reasons that need no warning."""
+    per_example: ClassVar[tuple[str, ...]] = ()  # fields with one item per example, if `read` returns a dataclass
+    expected_stops: ClassVar[tuple[str, ...]] = ()  # stop reasons that need no warning
+    # Whether its models learn from outputs of which only a part of the labels is known (`for_unknown_labels`).
     learns_from_part: ClassVar[bool] = False
-    """Whether its models learn from outputs of which only a part of the labels is known (`for_unknown_labels`)."""
-    group: ClassVar[str] = ""
-    """What examples of its files may share, such as "document"; empty if files do not say."""
-    misses_labels: ClassVar[bool] = False
-    """Whether its example data can leave labels out."""
+    group: ClassVar[str] = ""  # what examples of its files may share, such as "document"; empty if files do not say
+    misses_labels: ClassVar[bool] = False  # whether its example data can leave labels out
+    # The dataclass of the options of `latentstruct prepare`, None if data cannot be prepared.
     prepare_options: ClassVar[type[Any] | None] = None
-    """The dataclass of the options of `latentstruct prepare`, None if data cannot be prepared."""
-    settled_options: ClassVar[tuple[str, ...]] = ()
-    """Options of training that prepared data settle."""
-    weights_follow_from_data: ClassVar[bool] = False
-    """Whether prepared data determine the number of weights."""
+    settled_options: ClassVar[tuple[str, ...]] = ()  # options of training that prepared data settle
+    weights_follow_from_data: ClassVar[bool] = False  # whether prepared data determine the number of weights
 
     @abstractmethod
     def load(self, options: Any, progress: Progress) -> Loaded:

@@ -32,30 +32,15 @@ Rule = Literal["gap", "fall", "iteration", ""]
 
 
 class StoppingRule(NamedTuple):
-    """What ends a training, as far as it is known before it begins.
+    """What ends a training, as far as it is known before it begins."""
 
-    Attributes
-    ----------
-    rule : {"gap", "fall", "iteration", ""}
-        What ends it: a small relative gap; a small relative decrease of the objective over `span` iterations; the same
-        in one iteration of many convex problems, which is too irregular to extrapolate; or something else.
-    goal : float
-        The tolerance.
-    span : int
-        Number of iterations over which the decrease is taken.
-    max_iter : float
-        Maximum number of iterations per start.
-    max_seconds : float
-        Time limit of all starts in seconds.
-    n_starts : int
-        Number of starts.
-    """
-
+    # A small relative gap; a small relative decrease of the objective over `span` iterations; the same in one iteration
+    # of many convex problems, which is too irregular to extrapolate; or something else.
     rule: Rule = ""
-    goal: float = 0.0
-    span: int = 1
-    max_iter: float = math.inf
-    max_seconds: float = math.inf
+    goal: float = 0.0  # the tolerance
+    span: int = 1  # number of iterations over which the decrease is taken
+    max_iter: float = math.inf  # maximum number of iterations per start
+    max_seconds: float = math.inf  # time limit of all starts
     n_starts: int = 1
 
 

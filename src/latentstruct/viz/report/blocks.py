@@ -119,36 +119,15 @@ Block = Text | FactList | TableBlock | Drawing | Photo | Tokens | Letters | Grou
 
 @dataclass(frozen=True)
 class Examples:
-    """Predictions for data; a page shows a few and sorts all by loss.
-
-    Parameters
-    ----------
-    names : sequence of n str
-        Name of each example.
-    losses : array of shape (n,) or None
-        The loss of each prediction; None if true outputs are unknown.
-    loss_name : str
-        Name of the loss, such as "fraction of wrong labels".
-    remarks : sequence of n str
-        A short remark per prediction, such as "predicted I-NP, true B-NP".
-    draw : function of int
-        Returns the blocks that show one example; called only for those that are shown.
-    overview : sequence of Block
-        Blocks about all examples together, before single ones.
-    severity : array of shape (n,) or None
-        Order of predictions with the same loss, such as the distance of a score from the threshold.
-    source : str
-        Description of the data, such as the name of their file.
-    scores : sequence of (name, value)
-        The main scores of `latentstruct evaluate`.
-    """
+    """Predictions for n examples; a page shows a few and sorts all by loss."""
 
     names: Sequence[str]
-    losses: NDArray | None
-    loss_name: str
-    remarks: Sequence[str]
-    draw: Callable[[int], Sequence[Block]]
-    overview: Sequence[Block] = ()
+    losses: NDArray | None  # the loss of each prediction (n,), None if true outputs are unknown
+    loss_name: str  # such as "fraction of wrong labels"
+    remarks: Sequence[str]  # short ones, such as "predicted I-NP, true B-NP"
+    draw: Callable[[int], Sequence[Block]]  # returns the blocks that show one example; called for those that are shown
+    overview: Sequence[Block] = ()  # blocks about all examples together, before single ones
+    # Order of predictions with the same loss (n,), such as the distance of a score from the threshold.
     severity: NDArray | None = None
-    source: str = ""
-    scores: Sequence[tuple[str, str]] = ()
+    source: str = ""  # description of the data, such as the name of their file
+    scores: Sequence[tuple[str, str]] = ()  # the main scores of `latentstruct evaluate` by their names

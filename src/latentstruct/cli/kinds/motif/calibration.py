@@ -18,17 +18,10 @@ MOST_SHUFFLED = 500
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the scores of a model are without a motif.
+    """What the scores of a model are without a motif."""
 
-    Attributes
-    ----------
-    longest : int
-        Letters of the longest sequence that the model was trained on.
-    decay, offset : float
-        The distribution of the best scores of shuffled negative sequences, see `BestScores`.
-    """
-
-    longest: int
+    longest: int  # letters of the longest sequence that the model was trained on
+    # The distribution of the best scores of shuffled negative sequences, see `BestScores`.
     decay: float
     offset: float
 

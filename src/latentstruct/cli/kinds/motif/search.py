@@ -101,21 +101,11 @@ def significance_in_words(tested: Enrichment | None, e_value: float | None) -> s
 
 @dataclass
 class MotifSearch:
-    """The motifs of a training.
+    """The motifs of a training."""
 
-    Parameters
-    ----------
-    options : MotifOptions
-        The options of the training.
-    parts : MotifParts
-        The sequences.
-    background_weight : float
-        Weight of a background sequence.
-    """
-
-    options: Any
+    options: Any  # those of the training
     parts: MotifParts
-    background_weight: float
+    background_weight: float  # of a background sequence
     width: int = 0
     tests: list[MotifTest] = field(default_factory=list)
     n_tests: int = 0
