@@ -34,16 +34,9 @@ EXAMPLE = 'lines such as max-iter = 5 and data = "train.txt"'
 
 
 def read_options(path: Path, words: Sequence[str], root: Any) -> dict[str, Any]:
-    """Return the values of a file for a command, by the names of its fields.
+    """Return the values of a file for a command such as ("train", "chain"), by the names of its fields.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    words : sequence of str
-        The command, such as ("train", "chain").
-    root : group
-        All commands.
+    `root` has all commands.
     """
     tables = read_tables(path)
     _check_tables(path, tables, root, ())

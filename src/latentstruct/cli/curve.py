@@ -146,14 +146,9 @@ Sized = tuple[int, "list[tuple[CrossValidation, Any]]"]
 class LearningCurve:
     """Scores of models of growing training sets.
 
-    Attributes
-    ----------
-    points : list of dict
-        The fraction, the mean number of training examples, and mean and standard error of each figure.
-    unit, more : str
-        What is counted, and what the conclusion calls it.
-    main : str
-        The name of the main score: that of the figure that it is, otherwise "score".
+    Each of `points` has the fraction, the mean number of training examples, and mean and standard error of each figure.
+    `unit` is what is counted, `more` what the conclusion calls it. `main` is the name of the main score: that of the
+    figure that it is, otherwise "score".
     """
 
     unit, more = "examples", "data"

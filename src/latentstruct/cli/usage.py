@@ -10,17 +10,7 @@ from latentstruct.exceptions import Description, FormatError, InputError
 
 
 def usage_error(error: Any, context: Any, args: Sequence[str]) -> InputError:
-    """Return the error of the library for an exception of typer.
-
-    Parameters
-    ----------
-    error : TyperException
-        What typer raised.
-    context : typer.Context
-        That of the command.
-    args : sequence of str
-        The arguments of the command.
-    """
+    """Return the error of the library for an exception of typer; `args` are the arguments of the command."""
     name = type(error).__name__
     if name == "NoSuchOption":
         return _unknown_option(error.option_name, context)

@@ -73,14 +73,7 @@ def parse_pairs(text: bytes, source: Source, first: int, last: int | None) -> tu
 class SparseRows:
     """Rows of ``index:value`` pairs, collected line by line.
 
-    Parameters
-    ----------
-    source : Source
-        The lines.
-    n_features : int, optional
-        The number of features; by default determined by the largest index.
-    first : int, default=1
-        The smallest index.
+    `n_features` is by default determined by the largest index; `first` is the smallest one.
     """
 
     def __init__(self, source: Source, n_features: int | None = None, first: int = 1) -> None:

@@ -182,15 +182,7 @@ def _damaged(name: str, line: int | None, error: BaseException) -> FormatError:
 
 
 class Source:
-    """Numbered lines of a text; errors name the line that was read last.
-
-    Parameters
-    ----------
-    lines : iterable of (int, bytes)
-        The lines and their numbers, from 1.
-    name : str
-        Name of the text in error messages.
-    """
+    """Numbered lines of a text, from 1; errors name the text, and the line that was read last."""
 
     def __init__(self, lines: Iterable[tuple[int, bytes]], name: str) -> None:
         self.lines, self.name, self.line = lines, name, 1

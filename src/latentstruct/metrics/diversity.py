@@ -23,14 +23,9 @@ def is_choice(y: Any) -> bool:
 
 
 def subtopic_holders(y: Any, name: str) -> Holders:
-    """Return the documents of each subtopic.
+    """Return the documents of each subtopic; `name` is the parameter in errors.
 
-    Parameters
-    ----------
-    y : sequence of n collections of hashables, or array or sparse array of shape (n, S)
-        The subtopics of each document; in a matrix those with nonzero entries.
-    name : str
-        Parameter name for error messages.
+    `y` has a collection of subtopics per document, or is an array or sparse array (n, S), in which entries are nonzero.
     """
     if issparse(y) or (isinstance(y, np.ndarray) and y.ndim == 2 and y.dtype.kind in "biuf"):
         if issparse(y):

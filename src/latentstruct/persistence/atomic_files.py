@@ -39,16 +39,8 @@ def require_own_folder(
 ) -> None:
     """Raise unless a folder is new or empty, or a writer may replace what is in it.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    parameter, expected : str
-        The parameter and the expected folder in errors.
-    mark, format : str
-        The JSON file that each such folder has, and the value of its key "format".
-    left_over : pattern
-        Names of files that an interrupted writer may leave.
+    Each such folder has the JSON file `mark` with the value `format` of "format". An interrupted writer may leave files
+    whose names match `left_over`. Errors name `parameter`, and `expected` as the expected folder.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(parameter, Description(f"the file {folder}"), "a folder")

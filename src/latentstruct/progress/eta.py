@@ -116,13 +116,7 @@ def _fit_line(x: Sequence[float], y: Sequence[float], at: float) -> tuple[float,
 
 
 class TrainingTime:
-    """Estimates the end of a training from its iterations.
-
-    Parameters
-    ----------
-    stopping : StoppingRule
-        What is known before the first iteration.
-    """
+    """Estimates the end of a training from its iterations, and from what is known before the first one."""
 
     def __init__(self, stopping: StoppingRule) -> None:
         self.stopping = stopping
@@ -222,18 +216,8 @@ class TrainingTime:
 class Steps:
     """Prints the steps of long work as they are done, with their number and the estimated time left.
 
-    Parameters
-    ----------
-    say : function of str
-        Prints a line.
-    total : int
-        Number of steps.
-    what : str, default="steps"
-        Their name in the plural.
-    costs : sequence of float, optional
-        Relative durations of the steps; equal by default.
-    clock : function, default=time.perf_counter
-        Returns the time in seconds.
+    `say` prints a line, `what` names the steps in the plural, and `costs` are their relative durations, equal by
+    default. `clock` returns the time in seconds.
     """
 
     def __init__(

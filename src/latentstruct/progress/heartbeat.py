@@ -74,16 +74,9 @@ def suspend(suspended: bool) -> None:
 
 
 class Heartbeat:
-    """Context manager that prints a message when its block has been without output for some time.
+    """Context manager that prints a message when its block has been without output for some time, unless `quiet`.
 
-    Parameters
-    ----------
-    say : function of str
-        Prints a message; called from another thread.
-    quiet : bool, default=False
-        Whether to print none.
-    silence : float, optional
-        Seconds without output before the first message; `SILENCE` by default.
+    `say` prints it, called from another thread; `silence` are the seconds before the first one, by default `SILENCE`.
     """
 
     def __init__(self, say: Callable[[str], None], quiet: bool = False, silence: float | None = None) -> None:
