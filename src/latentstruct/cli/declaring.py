@@ -29,24 +29,10 @@ def option(
 ) -> Any:
     """Return a field that is an option of a command.
 
-    Parameters
-    ----------
-    default : object
-        The default; MISSING for an option that is required.
-    help : str
-        What it is.
-    flags : str
-        Its names, if these do not follow from the name of the field. A switch that is off has no opposite.
-    shown : str, optional
-        What the help shows as the default.
-    metavar : str, optional
-        What the help shows as the value.
-    min, max : float, optional
-        Limits of a number.
-    sets : str, optional
-        The parameter of the library that it sets, if that has another name. Errors of the library then name the option.
-    auto : type, optional
-        The type of a number that may also be "auto".
+    Its names `flags` follow from that of the field if they are not given; a switch that is off has no opposite. The
+    help has `shown` as the default and `metavar` as the value. `min` and `max` limit a number, which may also be "auto"
+    if its type is given as `auto`. `sets` is the parameter of the library that it sets if that has another name: errors
+    of the library then name the option. The default of an option that is required is MISSING.
     """
     show_default = True if shown is None else shown
     limits: dict[str, Any] = {"min": min, "max": max, "case_sensitive": False}

@@ -68,7 +68,6 @@ PALETTE: tuple[Color, ...] = (
     (170, 200, 40),
     (95, 105, 118),
 )
-UNKNOWN_COLOR: Color = (0, 0, 0)
 
 
 def require_vision() -> None:
@@ -208,21 +207,9 @@ def _vary(color: Color, turn: int) -> Color:
 class ImageFiles:
     """The images of a folder or of a zip archive, or a single one, read on access.
 
-    Subfolders of a folder are ignored; those of an archive are included.
-
-    Parameters
-    ----------
-    path : path or FileSource
-        The folder, the archive or the image; ``-`` is a zip archive on standard input.
-
-    Attributes
-    ----------
-    path : Path
-        Path for error messages.
-    names : list of str
-        The names of the images without their extensions, sorted.
-    unread : dict of str to str
-        Names and files of other images, of unsupported types.
+    Subfolders of a folder are ignored; those of an archive are included. ``-`` is a zip archive on standard input.
+    `names` are the sorted names of the images without their extensions, `unread` has the names and files of other
+    images, of unsupported types.
     """
 
     def __init__(self, path: FilePath | FileSource) -> None:

@@ -26,21 +26,8 @@ def delimiter_of(path: FilePath) -> str:
 class Table:
     """A delimited table with a header; errors name the line where a row begins.
 
-    Parameters
-    ----------
-    source : Source
-        The lines.
-    delimiter : str
-        What separates the cells.
-    skip_empty : bool, default=False
-        Whether to skip rows of empty cells as well as empty lines.
-
-    Attributes
-    ----------
-    header : list of str
-        The names of the columns; empty if there is no row.
-    rows : iterator of list of str
-        The cells of the rows that are not read yet, as many as there are names.
+    Empty lines are skipped and, with `skip_empty`, rows of empty cells. `header` has the names of the columns, none if
+    there is no row; `rows` yields the cells of the rows that are not read yet, as many as there are names.
     """
 
     def __init__(self, source: Source, delimiter: str, skip_empty: bool = False) -> None:

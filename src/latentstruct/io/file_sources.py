@@ -25,23 +25,10 @@ _LITTER = "__MACOSX"
 class FileSource:
     """The files of a folder or of a zip archive, or a single one, read on demand.
 
-    Subfolders of a folder are ignored; those of an archive are included. Nothing is unpacked to disk.
-
-    Parameters
-    ----------
-    path : path
-        The folder, the archive or the file; ``-`` is a zip archive on standard input.
-
-    Attributes
-    ----------
-    path : Path
-        The name in messages.
-    packed : bool
-        Whether it is an archive.
-    several : bool
-        Whether it is a folder or an archive.
-    members : list of str
-        The files, sorted, by their paths within the folder or archive; hidden ones are excluded.
+    Subfolders of a folder are ignored; those of an archive are included. Nothing is unpacked to disk. ``-`` is a zip
+    archive on standard input. `path` is the name in messages; it is `packed` if it is an archive, and has `several`
+    files if it is a folder or an archive. `members` are the files, sorted, by their paths within the folder or archive,
+    without hidden ones.
     """
 
     def __init__(self, path: FilePath) -> None:

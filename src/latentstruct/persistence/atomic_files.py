@@ -95,10 +95,7 @@ def replace_files(contents: Mapping[Path, Iterable[Any]]) -> None:
 def write_output(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file that the user named. Links are followed, and pipes and devices are written to directly.
 
-    Raises
-    ------
-    FormatError
-        If the file cannot be written. An existing file is then unchanged.
+    If the file cannot be written, a FormatError is raised and an existing file is unchanged.
     """
     target = Path(os.path.realpath(path))
     with output_errors(path):
@@ -152,12 +149,8 @@ def remove_left_over(folder: Path) -> None:
 def file_lock(path: Path, wait: bool) -> Iterator[bool]:
     """Hold an exclusive lock between processes and threads. The lock file exists only while it is held.
 
-    Yields whether the file system has locks. The system releases the lock of a process that dies.
-
-    Raises
-    ------
-    BlockingIOError
-        If the lock is held elsewhere and `wait` is False.
+    Yields whether the file system has locks; raises BlockingIOError if the lock is held elsewhere and `wait` is False.
+    The system releases the lock of a process that dies.
     """
     while True:
         with open(path, "ab") as file:

@@ -157,16 +157,9 @@ def _show_all() -> None:
 class Progress:
     """Shows the iterations of a solver: a live table on a terminal, elsewhere a line every two seconds.
 
-    Parameters
-    ----------
-    quiet : bool, default=False
-        Whether to show nothing.
-    n_starts : int, default=0
-        Number of starts, for a training that solves many convex problems. Lines marked as estimates are then steps
-        within an iteration, and only the latest is shown. `begin` sets it too.
+    `n_starts` is the number of starts of a training that solves many convex problems. Lines marked as estimates are
+    then steps within an iteration, and only the latest is shown. `begin` sets it too.
 
-    Notes
-    -----
     Used as a context manager; `callback` is passed to fit, which reports what ends the training, so that the remaining
     time can be estimated. It works without a thread: the table is redrawn when an iteration ends, at most ten times per
     second, so that training is not slowed down.
