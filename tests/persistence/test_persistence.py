@@ -743,7 +743,7 @@ def test_what_training_reached_must_be_of_its_kind(name, value, tmp_path):
     settings = json.loads(path.read_text())
     settings["fitted"][name] = value
     path.write_text(json.dumps(settings))
-    refuse(path.parent, str(path), got=f"{name} is ", expected=DESCRIPTION)
+    refuse(path.parent, str(path), got=f"$.{name}", expected=DESCRIPTION)
 
 
 def test_a_field_with_a_long_name_is_told_in_short(tmp_path):
