@@ -139,6 +139,14 @@ def test_few_features_of_large_scale_need_fewer_calls_than_separate_fits():
     assert path.n_oracle_calls < sum(calls)
 
 
+def test_a_whole_path_needs_half_the_oracle_calls_of_three_fits():
+    X, Y = chains(3, n=60)
+    path = regularization_path(StructuralSVM(Chain()), X, Y, C_min=0.1, C_max=10.0)
+    assert path.certified
+    calls = [StructuralSVM(Chain(), C=C).fit(X, Y).n_oracle_calls_ for C in (0.1, 1.0, 10.0)]
+    assert path.n_oracle_calls < 0.5 * sum(calls)
+
+
 def test_likelihood_is_certified_at_each_trained_C():
     X, Y = classes(4)
     path = regularization_path(CRF(Multiclass()), X, Y, C_min=0.01, C_max=1.0)
