@@ -15,8 +15,10 @@ from latentstruct.core.oracles import FixedOracle, SlackOracle, TaskOracle
 from latentstruct.core.protocols import Temperature
 from latentstruct.core.regularizers import L2
 from latentstruct.exceptions import InputError
+from latentstruct.persistence.state_trees import from_state_dict, state_dict
 from latentstruct.planes.memory import least_useful
 from latentstruct.planes.plane import Atoms, Plane, Planes, Rows, no_rows
+from latentstruct.planes.serialization import StoreState
 from latentstruct.planes.store import RULES, PlaneStore
 from latentstruct.solvers.bundle import remembered_total
 from latentstruct.tasks import Chain, Multiclass
@@ -621,8 +623,8 @@ def test_a_restored_store_goes_on_bit_for_bit(seed, most, most_bytes, one_hot, f
             else:
                 each.ascend(step)
         np.testing.assert_array_equal(trial.w, twin.w)
-    for name, value in trial.store.state().items():
-        np.testing.assert_array_equal(twin.store.state()[name], value)
+    for name, value in vars(trial.store.state()).items():
+        np.testing.assert_array_equal(vars(twin.store.state())[name], value)
     twin.check()
 
 
@@ -639,43 +641,49 @@ def test_states_that_lead_out_of_the_arrays_are_refused():
         trial.append()
         trial.ascend("smo")
         trial.store.tick()
-    state = trial.store.state()
+    state = state_dict(trial.store.state())
     direct, indirect = np.flatnonzero(state["rows"] < 0)[0], np.flatnonzero(state["rows"] >= 0)[0]
     bad = [
-        (spoiled(state, "numbers", 999), "numbers", "numbered 999"),
-        (spoiled(state, "rows", N_ROWS), "rows", "input rows"),
-        (spoiled(state, "rows", -2), "rows", "input rows"),
-        (spoiled(state, "columns", N_FEATURES, direct), "rows", "weights"),
-        (spoiled(state, "columns", N_FEATURES - 1, indirect), "rows", "weights"),
-        (spoiled(state, "columns", -1), "rows", "weights"),
-        (spoiled(state, "count", 0), "count", "got 0"),
-        (spoiled(state, "count", 2**31 - 1), None, "entries"),
-        (spoiled(state, "lengths", -1), "lengths", "got -1"),
-        (spoiled(state, "table_lengths", 2**62), "table_lengths", "from 0 to"),
-        (spoiled(state, "table_lengths", state["table_lengths"][0] + 1), "rows", "entries"),
-        (spoiled(state, "used", 10**6), "used", "iterations from 0"),
-        (spoiled(state, "masses", -0.5), "masses", "sum to 1"),
-        (spoiled(state, "masses", 1.5), "masses", "sum to 1"),
-        (spoiled(state, "values", np.nan), "values", "finite"),
-        (spoiled(state, "gram", np.inf), "gram", "finite"),
-        (state | {"numbers": state["numbers"].astype(np.int64)}, "numbers", "flat array of uint32"),
-        (state | {"gram": state["gram"][:, None]}, "gram", "flat array"),
-        (state | {"offsets": state["offsets"][:-1]}, "offsets", "entries"),
-        (state | {"clock": -1}, "clock", "integer"),
-        (state | {"idle": None}, "idle", "integer"),
-        ({}, "idle", "integer"),
-        ([state], None, "a dict of arrays"),
+        (spoiled(state, "numbers", 999), "an atom numbered 999"),
+        (spoiled(state, "rows", N_ROWS), "input rows"),
+        (spoiled(state, "rows", -2), "input rows"),
+        (spoiled(state, "columns", N_FEATURES, direct), "weights"),
+        (spoiled(state, "columns", N_FEATURES - 1, indirect), "weights"),
+        (spoiled(state, "columns", -1), "weights"),
+        (spoiled(state, "count", 0), "count has values from 0 "),
+        (spoiled(state, "count", 2**31 - 1), "count has values"),
+        (spoiled(state, "count", state["count"][0] + 1), "lengths has"),
+        (spoiled(state, "lengths", -1), "lengths has values from -1 "),
+        (spoiled(state, "lengths", state["lengths"][0] + 1), "numbers has"),
+        (spoiled(state, "table_lengths", 2**62), "table_lengths has values"),
+        (spoiled(state, "table_lengths", state["table_lengths"][0] + 1), "rows has"),
+        (spoiled(state, "used", 10**6), "used has values"),
+        (spoiled(state, "masses", -0.5), "masses"),
+        (spoiled(state, "masses", 1.5), "masses"),
+        (spoiled(state, "values", np.nan), "values has numbers that are not finite"),
+        (spoiled(state, "gram", np.inf), "gram has numbers that are not finite"),
+        (state | {"gram": state["gram"][1:]}, "gram has"),
+        (state | {"numbers": state["numbers"].astype(np.int64)}, "numbers is"),
+        (state | {"gram": state["gram"][:, None]}, "gram is"),
+        (state | {"offsets": state["offsets"][:-1]}, "offsets has shape"),
+        (state | {"clock": -1}, "clock is -1"),
+        (state | {"idle": None}, "idle is None"),
+        ({}, "clock"),
+        ([state], "in place of a dict"),
     ]
-    for tree, parameter, words in bad:
-        with raises(parameter and f"state['{parameter}']") as caught:
-            PlaneStore.restored(tree, trial.store.first, trial.weights, 9)
+    for tree, words in bad:
+        with pytest.raises((LookupError, TypeError, ValueError)) as caught:
+            PlaneStore.restored(from_state_dict(StoreState, tree), trial.store.first, trial.weights, 9)
         assert words in str(caught.value)
-    with raises("state['count']", expected="at most 2"):
-        PlaneStore.restored(state, trial.store.first, trial.weights, 2)
-    with raises(expected="one per example"):
-        PlaneStore.restored(state, trial.store.first.take(np.arange(2)), trial.weights[:2], 9)
-    with raises("state['rows']", got="input rows"):
-        PlaneStore.restored(state, Planes.zero(3, N_FEATURES), trial.weights, 9)
+    known = trial.store.state()
+    for first, most, words in (
+        (trial.store.first, 2, "count has values"),
+        (trial.store.first.take(np.arange(2)), 9, "count has 3 entries, not 2"),
+        (Planes.zero(3, N_FEATURES), 9, "input rows"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            PlaneStore.restored(known, first, trial.weights[: len(first)], most)
+        assert words in str(caught.value)
 
 
 # ---- oracles ----------------------------------------------------------------------------------------------
@@ -770,8 +778,8 @@ def test_planes_of_one_example_that_come_together_have_room():
             twin.append(examples[[place]], planes.take(np.array([place])), w)
         assert (store.tables.end <= [len(store.tables.atoms.value), len(store.tables.numbers)]).all()
     assert store.slots.count.tolist() == [20, 20] + 8 * [1]
-    for name, kept in store.state().items():
-        np.testing.assert_array_equal(kept, twin.state()[name], err_msg=name)
+    for name, kept in vars(store.state()).items():
+        np.testing.assert_array_equal(kept, vars(twin.state())[name], err_msg=name)
 
 
 def test_a_store_is_restored_whatever_planes_tell_the_batch():

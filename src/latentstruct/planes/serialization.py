@@ -4,104 +4,102 @@ The kernels check no index, so indices from a file must be checked. Unused capac
 change no result.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.planes import complete
-from latentstruct.core.formatting import repr_short
-from latentstruct.core.types import Indices, offsets_from_lengths
-from latentstruct.core.validation import integer
-from latentstruct.exceptions import Description, InputError
+from latentstruct.core.types import Array, Indices, Vector, offsets_from_lengths
+from latentstruct.persistence.state_trees import Range
 from latentstruct.planes.memory import FIRST_SLOTS, Slots, Tables
 from latentstruct.planes.plane import Atoms, Rows, atom_fault
 
-State = dict[str, Any]
-# Type, and the unit of one entry.
-ARRAYS: dict[str, tuple[type, str]] = {
-    "count": (np.int32, "example"),
-    "table_lengths": (np.int64, "example"),
-    "lengths": (np.int32, "plane"),
-    "offsets": (np.float64, "plane"),
-    "masses": (np.float64, "plane"),
-    "used": (np.int64, "plane"),
-    "mixed": (np.bool_, "plane"),
-    "gram": (np.float64, "pair of planes"),
-    "numbers": (np.uint32, "atom of a plane"),
-    "rows": (np.int32, "atom"),
-    "columns": (np.int32, "atom"),
-    "values": (np.float64, "atom"),
-}
 # Masses are updated thousands of times, each time with a rounding error.
 MASS_ERROR = 1e-6
-RESTART = "Start the training again."
+LARGEST = 2**31
+"""Largest size of a table or a plane, so that their sums do not wrap around."""
 
 
-def pack_store(slots: Slots, tables: Tables) -> State:
-    """Return the planes of a store, example by example, as flat arrays."""
-    kept = np.arange(slots.start.shape[1]) < slots.count[:, None]
-    lengths = slots.length[kept]
-    flat = _runs(slots.start[kept], lengths)
-    atoms = _runs(tables.start, tables.length)
-    return {
-        "count": slots.count.copy(),
-        "table_lengths": tables.length.copy(),
-        "lengths": lengths,
-        "offsets": slots.offset[kept],
-        "masses": slots.alpha[kept],
-        "used": slots.used[kept],
-        "mixed": slots.mixed[kept],
-        "gram": slots.gram[_matrices(slots.corner, slots.side, slots.count)],
-        "numbers": tables.numbers[flat],
-        "rows": tables.atoms.row[atoms],
-        "columns": tables.atoms.column[atoms],
-        "values": tables.atoms.value[atoms],
-    }
+@dataclass
+class StoreState:
+    """The planes of a store, example by example: the input rows, the weights and unused capacity are not part of it."""
 
+    clock: Annotated[int, Range(0)]
+    idle: Annotated[int, Range(0)]
+    slots: Annotated[int, Range(2)]
+    # Planes and atoms of each example.
+    count: Annotated[NDArray[np.int32], Array(("n",), np.int32)]
+    table_lengths: Annotated[Indices, Array(("n",), np.int64)]
+    lengths: Annotated[NDArray[np.int32], Array(("planes",), np.int32)]
+    offsets: Annotated[Vector, Array(("planes",))]
+    masses: Annotated[Vector, Array(("planes",))]
+    used: Annotated[Indices, Array(("planes",), np.int64)]
+    mixed: Annotated[NDArray[np.bool_], Array(("planes",), np.bool_)]
+    gram: Annotated[Vector, Array(("pairs of planes",))]
+    numbers: Annotated[NDArray[np.uint32], Array(("atoms of planes",), np.uint32)]
+    rows: Annotated[NDArray[np.int32], Array(("atoms",), np.int32)]
+    columns: Annotated[NDArray[np.int32], Array(("atoms",), np.int32)]
+    values: Annotated[Vector, Array(("atoms",))]
 
-def unpack_store(state: State, rows: Rows, n_features: int, n_examples: int, most: int) -> tuple[Slots, Tables]:
-    """Return the slots and tables of a packed store, or raise InputError if indices are out of range."""
-    _check_arrays(state, n_examples)
-    _check_planes(state, most)
-    check_atoms(state, rows, n_features)
-    count = state["count"].astype(np.int64)
-    sides = np.full(n_examples, min(FIRST_SLOTS, most), dtype=np.int64)
-    while (narrow := sides < count).any():
-        sides[narrow] = np.minimum(2 * sides[narrow], most)
-    kept = np.arange(sides.max(initial=0)) < count[:, None]
-    corners = offsets_from_lengths(sides**2)
-    gram = np.zeros(corners[-1])
-    gram[_matrices(corners[:-1], sides, state["count"])] = state["gram"]
-    starts = offsets_from_lengths(state["lengths"])
-    slots = Slots(
-        _spread(kept, starts[:-1]),
-        _spread(kept, state["lengths"]),
-        _spread(kept, state["offsets"]),
-        _spread(kept, state["masses"]),
-        _spread(kept, state["used"]),
-        np.zeros(kept.shape, dtype=np.uint64),
-        _spread(kept, state["mixed"]),
-        gram,
-        corners[:-1].copy(),
-        sides,
-        state["count"].copy(),
-    )
-    lengths = state["table_lengths"].copy()
-    begins = offsets_from_lengths(lengths)
-    atoms = Atoms(state["rows"].copy(), state["columns"].copy(), state["values"].copy())
-    end = np.array([begins[-1], starts[-1]])
-    start, varied, numbers = begins[:-1].copy(), np.zeros_like(lengths), state["numbers"].copy()
-    tables = Tables(atoms, start, lengths, varied, lengths.copy(), numbers, end)
-    complete(tables, slots)
-    return slots, tables
+    @classmethod
+    def of(cls, slots: Slots, tables: Tables, clock: int, idle: int, most: int) -> "StoreState":
+        """Return the planes of a store as flat arrays."""
+        kept = np.arange(slots.start.shape[1]) < slots.count[:, None]
+        lengths = slots.length[kept]
+        atoms = _runs(tables.start, tables.length)
+        gram = slots.gram[_matrices(slots.corner, slots.side, slots.count)]
+        numbers = tables.numbers[_runs(slots.start[kept], lengths)]
+        sizes = clock, idle, most, slots.count.copy(), tables.length.copy(), lengths
+        planes = slots.offset[kept], slots.alpha[kept], slots.used[kept], slots.mixed[kept]
+        row, column, value = (part[atoms] for part in tables.atoms)
+        return cls(*sizes, *planes, gram, numbers, row, column, value)
 
+    def unpacked(self, rows: Rows, n_features: int, n_examples: int, most: int) -> tuple[Slots, Tables]:
+        """Return the slots and tables of a store; raise ValueError if indices are out of range."""
+        self._check(n_examples, most)
+        check_atoms(Atoms(self.rows, self.columns, self.values), rows, n_features)
+        count = self.count.astype(np.int64)
+        sides = np.full(n_examples, min(FIRST_SLOTS, most), dtype=np.int64)
+        while (narrow := sides < count).any():
+            sides[narrow] = np.minimum(2 * sides[narrow], most)
+        kept = np.arange(sides.max(initial=0)) < count[:, None]
+        corners = offsets_from_lengths(sides**2)
+        gram = np.zeros(corners[-1])
+        gram[_matrices(corners[:-1], sides, self.count)] = self.gram
+        starts, begins = offsets_from_lengths(self.lengths), offsets_from_lengths(self.table_lengths)
+        planes = starts[:-1], self.lengths, self.offsets, self.masses, self.used
+        keys, mixed = np.zeros(kept.shape, dtype=np.uint64), _spread(kept, self.mixed)
+        spread = (_spread(kept, part) for part in planes)
+        slots = Slots._make((*spread, keys, mixed, gram, corners[:-1].copy(), sides, self.count.copy()))
+        lengths, end = self.table_lengths, np.array([begins[-1], starts[-1]])
+        atoms = Atoms(self.rows.copy(), self.columns.copy(), self.values.copy())
+        start, varied, capacity = begins[:-1].copy(), np.zeros_like(lengths), lengths.copy()
+        tables = Tables(atoms, start, lengths.copy(), varied, capacity, self.numbers.copy(), end)
+        complete(tables, slots)
+        return slots, tables
 
-def check_whole_number(state: State, name: str, least: int) -> int:
-    """Return a number of the state, or raise unless it is an integer of at least `least`."""
-    value: Any = state.get(name)
-    integer(least, 2**62).check(value, f"state[{name!r}]", RESTART)
-    return int(value)
+    def _check(self, n_examples: int, most: int) -> None:
+        """Raise unless sizes agree, numbers of atoms are within their tables, and masses are a distribution."""
+        sizes = (("count", 1, most), ("lengths", 0, LARGEST), ("table_lengths", 0, LARGEST), ("used", 0, self.clock))
+        for name, least, largest in sizes:
+            array = getattr(self, name)
+            if len(array) and not least <= array.min() <= array.max() <= largest:
+                raise ValueError(f"{name} has values from {array.min()} to {array.max()}, not {least} to {largest}")
+        count = self.count.astype(np.int64)
+        pairs, numbers = int(np.square(count).sum()), int(self.lengths.sum(dtype=np.int64))
+        wanted = {"count": n_examples, "lengths": int(count.sum()), "gram": pairs, "numbers": numbers}
+        wanted["rows"] = int(self.table_lengths.sum())
+        for name, size in wanted.items():
+            if len(getattr(self, name)) != size:
+                raise ValueError(f"{name} has {len(getattr(self, name))} entries, not {size}")
+        example_of = np.repeat(np.arange(n_examples), count)
+        if (self.numbers >= np.repeat(self.table_lengths[example_of], self.lengths)).any():
+            raise ValueError(f"numbers has an atom numbered {self.numbers.max()}, beyond the table of its example")
+        sums = np.bincount(example_of, weights=self.masses, minlength=n_examples)
+        if (self.masses < 0).any() or (np.abs(sums - 1.0) > MASS_ERROR).any():
+            raise ValueError(f"masses are values from {self.masses.min()} with sums up to {sums.max()}, not to 1")
 
 
 def _runs(starts: NDArray[Any], lengths: NDArray[Any]) -> Indices:
@@ -125,56 +123,8 @@ def _spread(kept: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-def _error(name: str, got: str, expected: str) -> InputError:
-    return InputError(f"state[{name!r}]", Description(got), expected, RESTART)
-
-
-def _check_arrays(state: State, n_examples: int) -> None:
-    """Raise unless all arrays exist with their types and with consistent numbers of entries."""
-    for name, (kind, _) in ARRAYS.items():
-        array = state.get(name)
-        if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
-            raise _error(name, repr_short(array), f"a flat array of {np.dtype(kind).name}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise _error(name, "NaN or infinity", "finite")
-    count, lengths, tables = (state[name].astype(np.int64) for name in ("count", "lengths", "table_lengths"))
-    for name, sizes, least in (("count", count, 1), ("lengths", lengths, 0), ("table_lengths", tables, 0)):
-        # Sums of sizes must not wrap around.
-        for size in sizes[(sizes < least) | (sizes > 2**31)][:1]:
-            raise _error(name, str(size), f"from {least} to {2**31}")
-    n_planes = int(count.sum())
-    wanted = {
-        "example": n_examples,
-        "plane": n_planes,
-        "pair of planes": int(np.square(count).sum()),
-        "atom of a plane": int(lengths.sum()),
-        "atom": int(tables.sum()),
-    }
-    for name, (_, unit) in ARRAYS.items():
-        if len(state[name]) != wanted[unit]:
-            raise _error(name, f"{len(state[name])} entries", f"an array of {wanted[unit]} entries (one per {unit})")
-
-
-def _check_planes(state: State, most: int) -> None:
-    """Raise unless the planes' numbers point into their tables and their masses are a distribution."""
-    count = state["count"].astype(np.int64)
-    if count.max(initial=0) > most:
-        raise _error("count", str(count.max()), f"at most {most}")
-    clock = check_whole_number(state, "clock", 0)
-    if (state["used"] > clock).any() or (state["used"] < 0).any():
-        raise _error("used", f"iteration {state['used'].max()}", f"iterations from 0 to {clock}")
-    example_of = np.repeat(np.arange(len(count)), count)
-    limits = np.repeat(state["table_lengths"][example_of], state["lengths"])
-    if (state["numbers"] >= limits).any():
-        raise _error("numbers", f"an atom numbered {state['numbers'].max()}", "numbers within the example's table")
-    masses = state["masses"]
-    sums = np.bincount(example_of, weights=masses, minlength=len(count))
-    if (masses < 0).any() or (np.abs(sums - 1.0) > MASS_ERROR).any():
-        raise _error("masses", f"values from {masses.min()} with sums up to {sums.max()}", "values ≥ 0 that sum to 1")
-
-
-def check_atoms(state: State, rows: Rows, n_features: int) -> None:
-    """Raise unless the atoms point to existing rows and weights."""
-    fault = atom_fault(Atoms(state["rows"], state["columns"], np.zeros(0)), rows, n_features)
+def check_atoms(atoms: Atoms, rows: Rows, n_features: int) -> None:
+    """Raise ValueError unless atoms point to existing rows and weights."""
+    fault = atom_fault(atoms, rows, n_features)
     if fault:
-        raise _error("rows", fault, "indices of existing rows and weights")
+        raise ValueError(f"planes have {fault}")

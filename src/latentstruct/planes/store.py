@@ -14,7 +14,7 @@ from latentstruct.core.validation import integer
 from latentstruct.exceptions import Description, InputError
 from latentstruct.planes import memory
 from latentstruct.planes.plane import Plane, Planes, Rows, atom_fault
-from latentstruct.planes.serialization import RESTART, State, check_whole_number, pack_store, unpack_store
+from latentstruct.planes.serialization import StoreState
 
 # Clock of planes that must not be replaced.
 FOREVER = 2**62
@@ -85,28 +85,29 @@ class PlaneStore:
 
     @classmethod
     def restored(
-        cls, state: State, first: Planes, weights: Vector, most: int | None = None, most_bytes: float | None = None
+        cls, state: StoreState, first: Planes, weights: Vector, most: int | None = None, most_bytes: float | None = None
     ) -> "PlaneStore":
-        """Return the store of a `state`, which continues bit for bit; raise InputError for indices out of range.
+        """Return the store of a `state`, which continues bit for bit; raise ValueError for indices out of range.
 
         `first` has one plane per example of the same batch; only its rows, size and exactness are used.
         """
-        if not isinstance(state, dict):
-            raise InputError("state", state, "a dict of arrays", RESTART)
         store = cls.__new__(cls)
-        store.first, store.weights, store.most, store.most_bytes = first, weights, most, most_bytes
-        store.idle = check_whole_number(state, "idle", 0)
+        store.first, store.weights, store.most, store.most_bytes, store.idle = (
+            first,
+            weights,
+            most,
+            most_bytes,
+            state.idle,
+        )
         store._lay_out()
-        size = min(check_whole_number(state, "slots", 2), store.budget.slots)
-        store.budget = replace(store.budget, slots=size)
-        store.slots, store.tables = unpack_store(state, first.rows, first.n_features, len(first), size)
-        store.scratch.clock[0] = check_whole_number(state, "clock", 0)
+        store.budget = replace(store.budget, slots=min(state.slots, store.budget.slots))
+        store.slots, store.tables = state.unpacked(first.rows, first.n_features, len(first), store.budget.slots)
+        store.scratch.clock[0] = state.clock
         return store
 
-    def state(self) -> State:
+    def state(self) -> StoreState:
         """Return the contents as numbers and flat arrays, without the input rows and the weights."""
-        numbers = {"clock": int(self.scratch.clock[0]), "idle": int(self.idle), "slots": int(self.budget.slots)}
-        return numbers | pack_store(self.slots, self.tables)
+        return StoreState.of(self.slots, self.tables, int(self.scratch.clock[0]), self.idle, self.budget.slots)
 
     def __len__(self) -> int:
         """Return the number of planes kept."""

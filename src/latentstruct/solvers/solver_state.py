@@ -11,7 +11,7 @@ from latentstruct.core.types import Array, Indices, Vector
 from latentstruct.persistence.checkpoints import task_errors
 from latentstruct.persistence.state_trees import CODECS, Codec, PerExample, Range, Tree, from_state_dict, state_dict
 from latentstruct.planes.plane import Atoms, Plane, Planes
-from latentstruct.planes.serialization import check_atoms
+from latentstruct.planes.serialization import StoreState, check_atoms
 from latentstruct.planes.store import PlaneStore
 
 MOST_PLANES = 10**9
@@ -31,7 +31,7 @@ class StoredPlanes:
 
     most: Annotated[int, Range(2, MOST_PLANES)] | None
     bytes: float | None
-    planes: Any
+    planes: StoreState
 
 
 def _write_store(store: PlaneStore) -> Tree:
@@ -80,7 +80,7 @@ def _read_linear(tree: Tree, objective: Objective) -> Objective:
         raise ValueError("pointers of planes do not increase from 0 to the number of atoms")
     rows = planes_at_zero(objective, np.zeros(min(n, 1), dtype=np.int64)).rows
     atoms = Atoms(found.rows, found.columns, found.slopes)
-    check_atoms({"rows": atoms.row, "columns": atoms.column}, rows, objective.n_features)
+    check_atoms(atoms, rows, objective.n_features)
     values = found.offsets, found.values, objective.n_features, found.exact, found.below
     return objective.linearized_with(Planes(rows, ends, atoms, *values))
 
