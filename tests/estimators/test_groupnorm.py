@@ -211,7 +211,7 @@ class TestProximal:
     @settings(max_examples=15, deadline=None)
     def test_level_planes(self, seed):
         rng = np.random.default_rng(seed)
-        model, offsets = PlaneModel(10, np.ones(3)), rng.normal(size=4)
+        model, offsets = PlaneModel(10, np.ones(3), np.empty((0, 7))), rng.normal(size=4)
         for offset in offsets:
             model.add(Plane(np.zeros(7), float(offset)))
         center, linear, norm = rng.normal(size=7), rng.normal(size=7), random_norm(rng)

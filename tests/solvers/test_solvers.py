@@ -959,7 +959,7 @@ def test_planes_that_support_nothing_are_found_out():
 
 
 def test_rescaled_bundles_hold_the_planes_of_the_new_weights():
-    bundle = PlaneBundle(10, np.ones(3), 1.0, np.empty((0, 2)))
+    bundle = PlaneBundle(10, np.ones(3), np.empty((0, 2)), proximity=1.0)
     bundle.add(Plane(np.array([1.0, 2.0]), 3.0))
     assert bundle.rescale(np.full(3, 2.0))
     assert (bundle.slopes[0].tolist(), bundle.offsets[0], bundle.gram[0, 0]) == ([2.0, 4.0], 6.0, 20.0)

@@ -4,6 +4,7 @@ All modules import SciPy and scikit-learn, which are slow to import, from here, 
 """
 
 import ast
+import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from types import ModuleType
@@ -85,6 +86,9 @@ def lazy_names(
     def load(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(home_of[name]), name)
+        value = getattr(import_module(home_of[name]), name)
+        # Later uses do not call this function.
+        setattr(sys.modules[package], name, value)
+        return value
 
     return load, lambda: sorted(home_of), sorted(home_of.keys() - set(helpers))

@@ -136,6 +136,8 @@ class TaskOracle(BaseOracle):
         latent, clamped = self.task.latent, self.mode == "clamped"
         self.smooth = (soft_outputs or clamped) and (soft_latents or not latent)
         self.half_smooth = latent and soft_outputs != soft_latents
+        # Whether results depend on earlier calls; the check of a protocol takes longer than a small query.
+        self._remembering = isinstance(self.batch, RememberingBatch)
         # If both are maximized, even the plane of a missed maximum is below.
         self._hard = (not soft_outputs or clamped) and (not soft_latents or not latent)
 
@@ -153,11 +155,6 @@ class TaskOracle(BaseOracle):
     def bounded_above(self) -> bool:  # type: ignore[override]
         """Whether inexact maxima come with upper bounds."""
         return self.task.tags.upper_bounds and self._hard
-
-    @cached_property
-    def _remembering(self) -> bool:
-        """Whether results depend on earlier calls; the check of a protocol takes longer than a small query."""
-        return isinstance(self.batch, RememberingBatch)
 
     def plane_losses(self) -> Any:
         return self.task.plane_losses(self.batch)

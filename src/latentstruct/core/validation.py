@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Set
+from copy import copy
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
@@ -30,7 +31,12 @@ class Constraint:
     """
 
     def __init__(self, accepts: Callable[[Any], bool], *alternatives: str) -> None:
-        self.accepts, self.alternatives = accepts, alternatives
+        self.alternatives = alternatives
+        self.tests: tuple[Callable[[Any], bool], ...] = (accepts,)
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether a value is allowed."""
+        return any(test(value) for test in self.tests)
 
     @property
     def expected(self) -> str:
@@ -39,10 +45,10 @@ class Constraint:
         return f"{', '.join(others)} or {last}" if others else last
 
     def __or__(self, other: "Constraint | None") -> "Constraint":
-        added = Constraint(lambda value: value is None, "None") if other is None else other
-        return Constraint(
-            lambda value: self.accepts(value) or added.accepts(value), *self.alternatives, *added.alternatives
-        )
+        added = NOTHING if other is None else other
+        joined = copy(self)
+        joined.tests, joined.alternatives = self.tests + added.tests, self.alternatives + added.alternatives
+        return joined
 
     def check(self, value: Any, parameter: str, hint: str | None = None) -> None:
         """Raise InputError unless a value is allowed."""
@@ -52,11 +58,8 @@ class Constraint:
 
 def integer(low: int, high: int | None = None) -> Constraint:
     """Return the constraint to integers of at least `low` and, if given, at most `high`."""
-
-    def accepts(value: Any) -> bool:
-        return is_integer(value) and value >= low and (high is None or value <= high)
-
-    return Constraint(accepts, f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}")
+    expected = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    return Constraint(lambda value: is_integer(value) and value >= low and (high is None or value <= high), expected)
 
 
 def real(
@@ -91,11 +94,10 @@ def instance(description: str, *types: type) -> Constraint:
     return Constraint(lambda value: isinstance(value, types), description)
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, int | float | np.bool_ | np.number) and value in (0, 1)
-
-
-boolean = Constraint(_is_flag, "True", "False")
+NOTHING = Constraint(lambda value: value is None, "None")
+boolean = Constraint(
+    lambda value: isinstance(value, int | float | np.bool_ | np.number) and value in (0, 1), "True", "False"
+)
 function = Constraint(callable, "a function")
 
 

@@ -61,7 +61,8 @@ class Elimination:
         Entries of the largest table and of all tables. If the largest exceeds the limit, these and the width are
         those at which the best attempt was stopped.
     feasible : ndarray of bool, shape (G,)
-        Whether the graph can be eliminated within the limit at any pair of temperatures; see also `feasible_at`.
+        Whether the graph can be eliminated within the limit at any pair of temperatures. At equal temperatures more
+        may be, because hidden variables need not be eliminated first.
     """
 
     def __init__(self, structure: FactorGraphs, hidden: ArrayLike, max_entries: int = 2**20) -> None:
@@ -74,13 +75,6 @@ class Elimination:
         self.entries = self._programs.entries
         self.totals = self._programs.totals
         self.feasible = self._programs.feasible
-
-    def feasible_at(self, temperature: Temperature) -> NDArray[np.bool_]:
-        """Return which graphs can be eliminated within the limit at this pair of temperatures, shape (G,).
-
-        More may be feasible at equal temperatures, because hidden variables need not be eliminated first.
-        """
-        return self._programs_at(*temperature).feasible
 
     def excess(self, graph: int, name: str = "max_entries") -> Excess:
         """Return which limit an infeasible graph exceeds; `name` is the user's name of `max_entries`."""

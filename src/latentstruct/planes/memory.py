@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,11 +132,6 @@ class Budget:
         return self if shared.slots == self.slots else replace(self, slots=max(2, min(shared.slots, fewer)))
 
 
-def affordable_slots(n_examples: int) -> int:
-    """Return the number of planes per example for which Gram matrices stay small even if all are used."""
-    return int(np.clip(math.sqrt(GRAM_BYTES / (PAIR_BYTES * max(n_examples, 1))), *SLOT_RANGE))
-
-
 def empty_slots(n_examples: int, size: int) -> Slots:
     """Return slots without any plane."""
     n, shape = n_examples, (n_examples, size)
@@ -164,14 +159,11 @@ def with_sides(slots: Slots, examples: Indices, sides: Indices) -> Slots:
     gram = np.zeros(corners[-1])
     kernels.move_matrices(corners[:-1], wanted, slots, gram)
 
-    def resized(array: NDArray[Any]) -> NDArray[Any]:
-        n, old = array.shape
-        new = np.zeros((n, size), dtype=array.dtype)
-        new[:, : min(old, size)] = array[:, :size]
-        return new
-
-    same = slots.start.shape[1] == size
-    return Slots._make(a if a.ndim == 1 or same else resized(a) for a in slots)._replace(gram=gram)
+    before = slots.start.shape[1]
+    if size != before:
+        added = ((0, 0), (0, max(0, size - before)))
+        slots = Slots._make(part if part.ndim == 1 else np.pad(part[:, :size], added) for part in slots)
+    return slots._replace(gram=gram)
 
 
 def empty_tables(n_examples: int) -> Tables:
@@ -201,13 +193,6 @@ def compact(slots: Slots, tables: Tables) -> None:
     examples, places = kept_places(slots)
     order = np.argsort(slots.start[examples, places])
     kernels.compact(tables, slots, np.argsort(tables.start), examples[order], places[order])
-
-
-def resize(tables: Tables, n_atoms: int, n_numbers: int) -> None:
-    """Grow compact tables to this many atoms and numbers, in place."""
-    # There are no other references to the arrays; `refcheck` would count the local names.
-    for part, size in (*((part, n_atoms) for part in tables.atoms), (tables.numbers, n_numbers)):
-        part.resize(size, refcheck=False)
 
 
 def least_useful(slots: Slots, n_bytes: float = math.inf, kept: int = 2) -> tuple[Indices, Indices]:

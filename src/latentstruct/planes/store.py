@@ -79,7 +79,11 @@ class PlaneStore:
         """Set up everything except slots and tables."""
         self.n_examples = len(self.first)
         d, most_bytes = self.first.n_features, math.inf if self.most_bytes is None else self.most_bytes
-        most = memory.affordable_slots(len(self.first)) if self.most is None else self.most
+        most = self.most
+        if most is None:
+            # So few that Gram matrices stay small even if all are used.
+            affordable = math.sqrt(memory.GRAM_BYTES / (memory.PAIR_BYTES * max(len(self.first), 1)))
+            most = int(np.clip(affordable, *memory.SLOT_RANGE))
         self.budget = memory.Budget(len(self.first), d, most, most_bytes)
         self.rows, self.scratch = self.first.rows, Scratch(np.zeros(d), np.zeros(1, dtype=np.int64))
 
@@ -92,13 +96,8 @@ class PlaneStore:
         `first` has one plane per example of the same batch; only its rows, size and exactness are used.
         """
         store = cls.__new__(cls)
-        store.first, store.weights, store.most, store.most_bytes, store.idle = (
-            first,
-            weights,
-            most,
-            most_bytes,
-            state.idle,
-        )
+        store.first, store.weights, store.idle = first, weights, state.idle
+        store.most, store.most_bytes = most, most_bytes
         store._lay_out()
         store.budget = replace(store.budget, slots=min(state.slots, store.budget.slots))
         store.slots, store.tables = state.unpacked(first.rows, first.n_features, len(first), store.budget.slots)
@@ -160,7 +159,9 @@ class PlaneStore:
             change += self._give_up(excess, float(new_lengths.mean()), w)
             atoms, numbers, n_bytes = self._needed(examples, new_lengths)
         spare = min(memory.SPARE, self.budget.table_bytes / max(n_bytes, 1))
-        memory.resize(tables, int(spare * atoms), int(spare * numbers))
+        # In place: there are no other references to the arrays, and `refcheck` would count the local names.
+        for part, size in (*((part, atoms) for part in tables.atoms), (tables.numbers, numbers)):
+            part.resize(int(spare * size), refcheck=False)
         return change
 
     def _give_up(self, excess: float, new_length: float, w: Vector) -> float:

@@ -512,7 +512,7 @@ class BaseSolver(Parametrized):
         """
         self.check(objective)
         if objective.places is not None:
-            return self._minimize_some(objective, w0, state, callback, checkpointer)
+            return self._minimize_some(objective, w0, callback, state=state, checkpointer=checkpointer)
         with solving():
             monitor = Monitor(objective, self.tol, self.max_iter, self.max_seconds, callback, checkpointer)
             w = np.zeros(objective.n_features) if w0 is None else np.array(w0, dtype=np.float64)
@@ -538,12 +538,7 @@ class BaseSolver(Parametrized):
             return monitor.result()
 
     def _minimize_some(
-        self,
-        objective: Objective,
-        w0: Vector | None,
-        state: Any,
-        callback: Callback | None,
-        checkpointer: Checkpointer | None,
+        self, objective: Objective, w0: Vector | None, callback: Callback | None, **given: Any
     ) -> Result:
         """Minimize an objective over some weights, and return all."""
 
@@ -552,7 +547,7 @@ class BaseSolver(Parametrized):
 
         part = replace(objective, places=None)
         start = None if w0 is None else w0[objective.places]
-        result = self.minimize(part, start, state=state, callback=inform, checkpointer=checkpointer)
+        result = self.minimize(part, start, callback=inform, **given)
         return replace(result, w=objective.in_full(result.w))
 
     def _start(self, objective: Objective, attempt: int) -> Vector:

@@ -17,9 +17,7 @@ from latentstruct.core.validation import Constraint, boolean, integer, is_intege
 from latentstruct.exceptions import InputError
 from latentstruct.persistence.state_trees import (
     CONTEXT,
-    Counts,
     Numbers,
-    PerExample,
     Range,
     load_state_dict,
     state_dict,
@@ -29,6 +27,7 @@ from latentstruct.planes.plane import Plane
 from latentstruct.planes.store import PlaneStore
 from latentstruct.solvers import solver_state  # noqa: F401 - registers how plane stores are stored
 from latentstruct.solvers.base import BaseSolver, Monitor
+from latentstruct.solvers.plane_model import TotalPlanes
 
 # Precision of the QP over the planes, relative to the wanted gap.
 QP_SHARE = 1e-3
@@ -104,8 +103,8 @@ class Progress:
 
 
 @dataclass
-class PlaneBundle:
-    """Total planes (g_k, b_k) of the plus side, their Gram matrix, and multipliers of the model's minimum.
+class PlaneBundle(TotalPlanes):
+    """Total planes of the plus side, their Gram matrix, and multipliers of the model's minimum.
 
     The model is ½‖w‖² + max_k (b_k + g_k·w) − l·w − m. Its minimizer near a center v, with the term
     ρ/2‖w − v‖² added, is w = (l + ρv − Σ α_k g_k)/(1 + ρ) for the α in the simplex that solves a small QP. The
@@ -113,11 +112,7 @@ class PlaneBundle:
     """
 
     most: Annotated[int, Range(2)]
-    weights: PerExample
-    proximity: float
-    slopes: Annotated[NDArray[np.float64], Array(("k", "d"))]
-    offsets: Numbers = field(default_factory=lambda: np.zeros(0))
-    idle: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    proximity: float = 0.0
     gram: Annotated[NDArray[np.float64], Array(("k", "k"))] = field(default_factory=lambda: np.zeros((0, 0)))
     far: Numbers = field(default_factory=lambda: np.zeros(0))
     near: Numbers = field(default_factory=lambda: np.zeros(0))
@@ -125,8 +120,6 @@ class PlaneBundle:
     """Planes of single examples, if the solver keeps these too."""
     pace: float = 0.0
     """Decrease of log(gap) per oracle pass of the solver that found the first planes; 0 if unknown."""
-    below: bool = True
-    """Whether all planes are known to be below the plus side."""
     linear: Plane = field(default=None, metadata=CONTEXT)  # type: ignore[assignment]
     """l and m, set by each run."""
 
@@ -136,20 +129,11 @@ class PlaneBundle:
         if self.remembered is not None:
             self.remembered.weights = self.weights
 
-    @property
-    def size(self) -> int:
-        """Number of planes."""
-        return len(self.offsets)
-
     def rescale(self, weights: Vector) -> bool:
-        """Rescale to weights c_i that are a multiple of the earlier ones; return whether they are."""
         factor = weights.sum() / self.weights.sum()
-        if not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
+        if not super().rescale(weights):
             return False
-        self.slopes *= factor
-        self.offsets *= factor
         self.gram *= factor * factor
-        self.weights = weights
         return True
 
     def add(self, plane: Plane) -> None:
@@ -320,7 +304,7 @@ class Bundle(BaseSolver):
         weights = objective.plus.weights
         most = self._shares(objective).planes
         if state is None or state.most > most or not state.rescale(weights):
-            state = PlaneBundle(most, weights, self.proximity, np.empty((0, objective.n_features)))
+            state = PlaneBundle(most, weights, np.empty((0, objective.n_features)), proximity=self.proximity)
         state.linear = linear
         return state
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -28,10 +29,10 @@ class SolverState:
 
 
 @dataclass
-class OuterLoop(Generic[O]):
+class OuterLoop(ABC, Generic[O]):
     """All starts of one call of `minimize`: history, clock, callback, checkpoints and the best result.
 
-    Subclasses define `_begin`, `_iteration` and `_found`, and add their own state as fields.
+    Subclasses add their own state as fields.
     """
 
     # The solver, and the arguments of `minimize`.
@@ -60,21 +61,21 @@ class OuterLoop(Generic[O]):
             with restoring(self.checkpointer):
                 self._restore(saved)
 
+    @abstractmethod
     def _begin(self) -> None:
         """Set the initial state of the current start."""
-        raise TypeError(f"{type(self).__name__} does not define _begin()")
 
+    @abstractmethod
     def _round(self) -> None:
         """Run one iteration: solve inner problems, call `_close`, set `solved` and `small`."""
-        raise TypeError(f"{type(self).__name__} does not define _round()")
 
+    @abstractmethod
     def _found(self, reason: str) -> Result | None:
         """Return the result of the current start; None if it was interrupted before it had one."""
-        raise TypeError(f"{type(self).__name__} does not define _found()")
 
+    @abstractmethod
     def _problem(self) -> Objective:
         """Return an objective of the examples whose planes are in `state`."""
-        raise TypeError(f"{type(self).__name__} does not define _problem()")
 
     def run(self, w0: Vector | None) -> Result:
         """Run all remaining starts, and return the best result."""

@@ -34,49 +34,49 @@ def project_to_simplex(point: Vector) -> Vector:
 
 
 @dataclass
-class PlaneModel:
-    """Total planes (g_k, b_k) of the plus side, valid for all w, and multipliers α of the last proximal step.
+class TotalPlanes:
+    """Total planes (g_k, b_k) of the plus side, valid for all w, for examples with the weights c_i."""
 
-    The step minimizes Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its solution is
-    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximizes the dual is found by accelerated projected ascent,
-    whose gradient is b + G w(α). So any Ω with a proximal map is supported.
-    """
-
-    most: Annotated[int, Range(1)]
+    most: Annotated[int, Range(1)]  # largest number of planes
     weights: PerExample
-    slopes: Annotated[NDArray[np.float64], Array(("k", "d"))] | None = None
+    slopes: Annotated[NDArray[np.float64], Array(("k", "d"))]
     offsets: Numbers = field(default_factory=lambda: np.zeros(0))
-    alpha: Numbers = field(default_factory=lambda: np.zeros(0))
-    idle: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    below: bool = True
-    """Whether all planes are known to be below the plus side."""
+    idle: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # steps without dual mass
+    below: bool = True  # whether all planes are known to be below the plus side
 
-    def __post_init__(self) -> None:
-        if (self.slopes is None) != (len(self.offsets) == 0):
-            raise ValueError(f"{len(self.offsets)} planes have no slopes")
+    @property
+    def size(self) -> int:
+        """Number of planes."""
+        return len(self.offsets)
 
     def rescale(self, weights: Vector) -> bool:
         """Rescale to weights c_i that are a multiple of the earlier ones; return whether they are."""
         factor = weights.sum() / self.weights.sum()
         if len(weights) != len(self.weights) or not np.allclose(weights, factor * self.weights, rtol=1e-12, atol=0.0):
             return False
-        if self.slopes is not None:
-            self.slopes *= factor
+        self.slopes *= factor
         self.offsets *= factor
         self.weights = weights
         return True
 
+
+@dataclass
+class PlaneModel(TotalPlanes):
+    """Total planes of the plus side, and multipliers α of the last proximal step.
+
+    The step minimizes Ω(w) + max_k (b_k + g_k·w) − l·w + ρ/2‖w − v‖². For α in the simplex its solution is
+    w(α) = prox_{Ω/ρ}(v − (Σ α_k g_k − l)/ρ); the α that maximizes the dual is found by accelerated projected ascent,
+    whose gradient is b + G w(α). So any Ω with a proximal map is supported.
+    """
+
+    alpha: Numbers = field(default_factory=lambda: np.zeros(0))
+
     def add(self, plane: Plane) -> None:
         """Add a plane. Long unused planes are dropped, and light ones are merged if there are too many."""
         self.below = self.below and plane.below
-        if self.slopes is None:
-            self.slopes, self.offsets = plane.slope[None].copy(), np.array([plane.offset])
-            self.alpha, self.idle = np.ones(1), np.zeros(1, dtype=np.int64)
-            return
         self._drop()
-        self.slopes = np.vstack([self.slopes, plane.slope])
-        self.offsets = np.append(self.offsets, plane.offset)
-        self.alpha, self.idle = np.append(self.alpha, 0.0), np.append(self.idle, 0)
+        self.alpha, self.idle = np.append(self.alpha, float(self.size == 0)), np.append(self.idle, 0)
+        self.slopes, self.offsets = np.vstack([self.slopes, plane.slope]), np.append(self.offsets, plane.offset)
 
     def _drop(self) -> None:
         kept = self.idle <= IDLE
@@ -86,7 +86,6 @@ class PlaneModel:
             kept[np.argsort(-self.alpha, kind="stable")[: self.most // 2]] = True
         if kept.all():
             return
-        assert self.slopes is not None
         slopes, offsets, alpha, idle = self.slopes[kept], self.offsets[kept], self.alpha[kept], self.idle[kept]
         lost = float(self.alpha[~kept].sum())
         if lost > 0:
@@ -97,19 +96,16 @@ class PlaneModel:
 
     def combination(self) -> Plane:
         """Return Σ α_k (b_k + g_k·w) as one plane."""
-        assert self.slopes is not None
         return Plane(self.alpha @ self.slopes, float(self.alpha @ self.offsets))
 
     def height(self, w: Vector) -> float:
         """Return max_k (b_k + g_k·w)."""
-        assert self.slopes is not None
         return float((self.offsets + self.slopes @ w).max())
 
     def step(
         self, regularizer: BaseRegularizer, linear: Vector, center: Vector, proximity: float, gap: float
     ) -> Vector:
         """Return the minimizer of the model near the center, with its value known to this gap."""
-        assert self.slopes is not None
         slopes, offsets = self.slopes, self.offsets
         pull = center + linear / proximity
 

@@ -54,11 +54,6 @@ def evaluate(objective: Objective, w: Vector) -> Point:
     return Point(w, value, plus.slope - minus.slope, plus.exact and minus.exact)
 
 
-def first_stiffness(point: Point) -> float:
-    """Return the curvature at which a plain step would bring the value to about zero."""
-    return max(float(point.gradient @ point.gradient) / max(abs(point.value), 1e-300), 1e-12)
-
-
 @dataclass
 class Descent:
     """Descent by proximal steps of spectral length.
@@ -81,7 +76,9 @@ class Descent:
     def begun(cls, objective: Objective, w: Vector, stiffness: float | None = None) -> "Descent":
         """Return the descent from w."""
         point = evaluate(objective, w)
-        point.stiffness = first_stiffness(point) if stiffness is None else stiffness
+        # By default, a plain step would bring the value to about zero.
+        steepness = float(point.gradient @ point.gradient) / max(abs(point.value), 1e-300)
+        point.stiffness = max(steepness, 1e-12) if stiffness is None else stiffness
         return cls(point, deque([point.value]))
 
     def advance(self, objective: Objective) -> bool:
@@ -206,8 +203,8 @@ class Proximal(BaseSolver):
         # Changing the number of planes reallocates all of them.
         most = dense_planes(self.cache_mb, objective.n_features, self.max_planes, least=4, copies=2)
         fits = isinstance(state, PlaneModel) and state.most <= most
-        model = state if fits and state.rescale(objective.plus.weights) else None
-        model = PlaneModel(most, objective.plus.weights) if model is None else model
+        new = PlaneModel(most, objective.plus.weights, np.empty((0, objective.n_features)))
+        model = state if fits and state.rescale(objective.plus.weights) else new
         _Run(self, objective, monitor, w, model, self.direct).run()
         if not monitor.reason:
             monitor.finish("stalled" if math.isfinite(monitor.gap) else "converged")

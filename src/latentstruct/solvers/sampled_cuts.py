@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from latentstruct._native.simplex_qp import solve_simplex_qp
 from latentstruct.core.objective import Objective
-from latentstruct.core.protocols import Callback, Checkpointer, Result
+from latentstruct.core.protocols import Result
 from latentstruct.core.types import Indices, Vector
 from latentstruct.core.validation import integer, real
 from latentstruct.estimators.kernel_maps import KernelRows
@@ -186,25 +186,17 @@ class SampledCuts(BaseSolver):
     proximity: float = 30.0
     random_state: int | None = 0
 
-    def minimize(
-        self,
-        objective: Objective,
-        w0: Vector | None = None,
-        *,
-        state: Any = None,
-        callback: Callback | None = None,
-        checkpointer: Checkpointer | None = None,
-    ) -> Result:
+    def minimize(self, objective: Objective, w0: Vector | None = None, *, state: Any = None, **given: Any) -> Result:
         """Minimize a function of the scores (N · V) of all rows, from the `Function` in the state of an earlier result.
 
         The regularizer of the objective is not used. Scores w0 alone do not determine the coefficients.
         """
-        if checkpointer is not None:
-            raise InputError("checkpoint", checkpointer, "None for sampled cuts, whose state is not stored")
+        if given.get("checkpointer") is not None:
+            raise InputError("checkpoint", given["checkpointer"], "None for sampled cuts, whose state is not stored")
         if w0 is not None and w0.any() and state is None:
             raise InputError("w0", w0, "None for sampled cuts without a `state`")
         kept = state if w0 is None or w0.any() else None
-        return super().minimize(objective, None, state=kept, callback=callback)
+        return super().minimize(objective, None, state=kept, **given)
 
     @staticmethod
     def _loss(objective: Objective, at: Function) -> tuple[float, Table]:

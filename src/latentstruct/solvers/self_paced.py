@@ -180,11 +180,8 @@ class _Pacing(OuterLoop[Objective]):
     def _run_cccp(self, objective: Objective, w: Vector | None, **limits: int) -> None:
         """Run CCCP, and store its result."""
         cccp = self.settings._cccp().set_params(restarts=1, **limits)
-        iterations, calls, lasting = (
-            self.iterations,
-            self.calls,
-            self.start + 1 == self.n_starts and self.phase == WHOLE,
-        )
+        iterations, calls = self.iterations, self.calls
+        lasting = self.start + 1 == self.n_starts and self.phase == WHOLE
 
         def renumbered(line: Iteration) -> Iteration:
             # Objectives of chosen examples are not those of all of them.

@@ -34,10 +34,6 @@ class StoredPlanes:
     planes: StoreState
 
 
-def _write_store(store: PlaneStore) -> Tree:
-    return state_dict(StoredPlanes(store.most, store.most_bytes, store.state()))
-
-
 def _read_store(tree: Tree, objective: Objective) -> PlaneStore:
     found = from_state_dict(StoredPlanes, tree, objective)
     weights = objective.plus.weights
@@ -85,5 +81,7 @@ def _read_linear(tree: Tree, objective: Objective) -> Objective:
     return objective.linearized_with(Planes(rows, ends, atoms, *values))
 
 
-CODECS[PlaneStore] = Codec(_write_store, _read_store)
+CODECS[PlaneStore] = Codec(
+    lambda store: state_dict(StoredPlanes(store.most, store.most_bytes, store.state())), _read_store
+)
 CODECS[Objective] = Codec(_write_linear, _read_linear)

@@ -4,6 +4,7 @@
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from latentstruct.persistence.state_trees import state_dict
 from latentstruct.solvers.base import BaseSolver, Monitor
 
 
-class OnlineSolver(BaseSolver):
+class OnlineSolver(BaseSolver, ABC):
     """Base of solvers whose weights change step by step, so that training continues on further examples.
 
     The state of a run is a dataclass with weights `w` and other vectors, which `vectors` names.
@@ -28,20 +29,20 @@ class OnlineSolver(BaseSolver):
 
     vectors: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def begin(self, w: Vector, continued: bool = False) -> Any:
         """Return the state of a run from given weights, which `continued` says are those of another training."""
-        raise NotImplementedError
 
+    @abstractmethod
     def one_pass(self, objective: Objective, run: Any, n_earlier: int = 0) -> None:
         """Change the state by one pass over the examples of an objective.
 
         `n_earlier` is the number of examples of earlier passes, which belong to the objective that is minimized.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def reached(self, run: Any) -> Vector:
         """Return the weights that a run has reached."""
-        raise NotImplementedError
 
     def moved(self, run: Any, convert: Callable[[Vector], Vector]) -> Any:
         """Return the state with its vectors converted to those of other weights."""

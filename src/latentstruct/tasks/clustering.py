@@ -154,6 +154,7 @@ def merge_rows(inputs: InputRows) -> tuple[InputRows, NDArray[np.int32]]:
     return InputRows.of_compressed(merged, inputs.shape[1], 1), row_of
 
 
+@dataclass(eq=False, repr=False)
 class Coreference(PairTask):
     """Clusters joined by a latent spanning forest h: s(y, h) = Σ_{(i,j) ∈ h} w·x_ij.
 
@@ -195,12 +196,7 @@ class Coreference(PairTask):
     constraints: ClassVar = {"penalty": real(0.0)}
     latent = True
 
-    def __init__(self, penalty: float = 1.0) -> None:
-        self.penalty = penalty
-
-    def _set(self, n_features: int) -> None:
-        check_parameters(self)
-        super()._set(n_features)
+    penalty: float = 1.0
 
     def _forests(self, batch: PairBatch, query: Query) -> tuple[Indices, Indices, Vector, Vector]:
         """Return pointers, edges (as pairs of the batch), values and losses of the best forests."""
@@ -321,6 +317,7 @@ class Coreference(PairTask):
         return cluster_scores(Y_true, Y_pred, sample_weight).muc.f1
 
 
+@dataclass(eq=False, repr=False)
 class CorrelationClustering(PairTask):
     """Clusters by all their pairs: s(y) = (1/P) Σ_{(i,j) inside a cluster of y} w·x_ij, P = m(m − 1)/2 pairs.
 
@@ -349,9 +346,6 @@ class CorrelationClustering(PairTask):
     """
 
     tags = TaskTags(exact=False, above_truth=True)
-
-    def __init__(self) -> None:
-        """Take no parameters."""
 
     nanoseconds = 100.0
 

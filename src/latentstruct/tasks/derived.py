@@ -1,5 +1,6 @@
 """Answers of structures whose outputs are the derivations of forests: the best outputs, and random ones."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -20,14 +21,14 @@ class Derivable(NamedTuple):
     outputs: Callable[[NDArray[np.uint8]], list[Any]]
 
 
-class DerivedAnswers:
+class DerivedAnswers(ABC):
     """`topk` and `sample` of tasks that define `derivations`."""
 
     _ranked_predictions: Callable[..., list[list[Prediction]]]
 
+    @abstractmethod
     def derivations(self, batch: Any, w: Vector) -> Iterable[Derivable]:
         """Return all outputs of the examples of a batch, in their order; if it is labeled, those that agree with it."""
-        raise NotImplementedError
 
     def topk(self, batch: Any, w: Vector, k: int) -> list[list[Prediction]]:
         """Return the k best outputs of each example, the best first; fewer if there are not as many."""

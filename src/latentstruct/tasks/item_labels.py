@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latentstruct.core.pooling import latent_planes, require_labels
 from latentstruct.core.protocols import Batch
-from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths
+from latentstruct.core.types import Indices, Vector, locate, offsets_from_lengths, sums_by
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import check_length
 from latentstruct.exceptions import Description, InputError
@@ -139,7 +139,7 @@ class ItemLabels(LearnedLabels, LikelyLatents[I], BaseTask[I]):
         examples = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
         # What is not predicted agrees with the truth.
         costs = np.where(predicted < 0, 0.0, costs_with(self.costs_, partial)[truth, np.maximum(predicted, 0)])
-        return np.bincount(examples, costs, len(offsets) - 1).astype(np.float64, copy=False)
+        return sums_by(examples, costs, len(offsets) - 1)
 
     def score(self, Y_true: Any, Y_pred: Any, sample_weight: Vector | None = None) -> float:
         """Return the share of items with a correct or allowed label among those with any information about it."""

@@ -124,6 +124,7 @@ class QueryTask(RowTask):
         return split(batch.documents(query).scores(query), batch.offsets)
 
 
+@dataclass(eq=False, repr=False)
 class PrecisionAtK(QueryTask):
     """Precision of the first k documents of a query; which they are is latent (Yu & Joachims 2009, §5.3).
 
@@ -161,12 +162,7 @@ class PrecisionAtK(QueryTask):
     constraints: ClassVar = {"k": integer(1, MOST_CHOSEN)}
     latent = True
 
-    def __init__(self, k: int = 5) -> None:
-        self.k = k
-
-    def _set(self, n_features: int) -> None:
-        check_parameters(self)
-        super()._set(n_features)
+    k: int = 5
 
     def _check_training(self, outputs: list[Vector]) -> None:
         if not any((y > 0).any() for y in outputs):
@@ -307,6 +303,7 @@ class PrecisionAtK(QueryTask):
         return float(np.average(np.minimum(hits, self.k) / self.k, weights=sample_weight))
 
 
+@dataclass(eq=False, repr=False)
 class PairwiseRanking(QueryTask):
     """Ranking SVM: f_i(w) = c_i Σ_{(a,b): y_a > y_b} max(0, 1 − w·(x_a − x_b)) over the pairs of one query.
 
@@ -339,8 +336,7 @@ class PairwiseRanking(QueryTask):
     tags = TaskTags(refit_parameters=("normalize",))
     constraints: ClassVar = {"normalize": boolean}
 
-    def __init__(self, normalize: bool = False) -> None:
-        self.normalize = normalize
+    normalize: bool = False
 
     def _check_training(self, outputs: list[Vector]) -> None:
         if all(len(np.unique(y)) < 2 for y in outputs):
@@ -372,11 +368,8 @@ class PairwiseRanking(QueryTask):
     def loss(self, Y_true: Any, Y_pred: Any) -> Vector:
         """Return the share of pairs of grades Y_true that the scores Y_pred have in the wrong order, ties as half."""
         truth, scores = check_both(Y_true, Y_pred)
-        (ranks, n_pairs), flat, offsets = (
-            graded_pairs(truth),
-            np.concatenate(scores),
-            offsets_from_lengths(map(len, truth)),
-        )
+        (ranks, n_pairs), flat = graded_pairs(truth), np.concatenate(scores)
+        offsets = offsets_from_lengths(map(len, truth))
         (swapped, right), unused = np.zeros((2, len(truth))), np.empty(len(flat))
         violated_pairs(flat, ranks, offsets, 0.0, unused, swapped)
         violated_pairs(-flat, ranks, offsets, 0.0, unused, right)

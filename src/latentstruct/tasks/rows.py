@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from latentstruct.core.validation import check_parameters
 from latentstruct.tasks.base import BaseTask, check_examples
 from latentstruct.tasks.inputs import check_matrix, require_width
 
@@ -36,6 +37,7 @@ class RowTask(BaseTask):
 
     def _set(self, n_features: int) -> None:
         """Check the parameters and set the number of features."""
+        check_parameters(self)
         self.n_features = n_features
 
     def state(self) -> dict[str, Any]:

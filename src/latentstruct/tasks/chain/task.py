@@ -500,10 +500,8 @@ class Chain(ItemLabels[ChainBatch]):
         self, batch: ChainBatch, query: Query, by: int, products: Products | None = None
     ) -> tuple[Selection, ChainSums]:
         """Return the sequences of a query, and their marginals and pair marginals; see `chain_batch.pool`."""
-        chosen, temperature = (
-            self._select(batch, query, products),
-            self._effective(batch, query.mode, query.temperature),
-        )
+        chosen = self._select(batch, query, products)
+        temperature = self._effective(batch, query.mode, query.temperature)
         weights = np.ones(len(chosen.rows)) if query.weights is None else query.weights
         return chosen, pool(chosen, self._transitions(query.w), temperature, weights, by)
 

@@ -266,11 +266,8 @@ class GraphLayout:
         states = self.state_of[kinds, found]
         for i in np.flatnonzero(states == OTHER_TYPE)[:1]:
             (k, node), labels = locate(nodes_at, i), self.label_sets[kinds[i]]
-            wanted, kind = (
-                "-1" if labels is None else f"one of {shown(labels.labels)}",
-                repr_short(self.node_types[kinds[i]]),
-            )
-            hidden = "hidden " if labels is None else ""
+            wanted, hidden = ("-1", "hidden ") if labels is None else (f"one of {shown(labels.labels)}", "")
+            kind = repr_short(self.node_types[kinds[i]])
             raise InputError(f"{name}[{k}][{node}]", flat[i], f"{wanted} for nodes of the {hidden}type {kind}")
         return found, states
 

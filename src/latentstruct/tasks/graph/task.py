@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latentstruct.core.levels import LossLevels
 from latentstruct.core.pooling import PooledParts, pool_known, pool_linear, require_labels
 from latentstruct.core.protocols import Cost, LatentSites, Mode, Pooled, Prediction, Query, TaskTags, Temperature
-from latentstruct.core.types import Indices, Vector, locate, members, split
+from latentstruct.core.types import Indices, Vector, locate, members, split, sums_by
 from latentstruct.core.unknown import UNKNOWN
 from latentstruct.core.validation import boolean, check_parameters, integer, options, real
 from latentstruct.exceptions import Description, InputError
@@ -430,7 +430,7 @@ class Graph(DerivedAnswers, ItemLabels[GraphBatch]):
         hidden = self._hidden_nodes(batch)
         others = self.hidden_loss * hidden.others(P)
         graphs = hidden.sites.examples[members(hidden.sites.offsets)[0]]
-        return np.bincount(graphs, P * others, batch.n_examples).astype(np.float64, copy=False), 2.0 * others
+        return sums_by(graphs, P * others, batch.n_examples), 2.0 * others
 
     def worst_losses(self, batch: GraphBatch, w: Vector) -> Callable[[Vector], tuple[Vector, Vector]]:
         """Return the function P → max over assignments of s + Δ_i(·; P): values (n,), derivatives (M,).

@@ -168,7 +168,6 @@ class FBeta(SetLoss):
         check_beta(self.beta)
 
     def worst(self, classes: TwoClasses, positive_sums: Vector, negative_sums: Vector) -> tuple[int, int]:
-        """Return the table of the highest loss and sums."""
         return kernels.best_f_table(positive_sums, negative_sums, float(self.beta) ** 2)
 
     def tables(self, a: Any, b: Any, classes: TwoClasses) -> Any:

@@ -15,7 +15,7 @@ from latentstruct.core.formatting import repr_short
 from latentstruct.core.memory import require
 from latentstruct.core.pooling import latent_planes
 from latentstruct.core.protocols import HARD, Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, sums_by
 from latentstruct.core.validation import check_length, check_parameters, integer, options, real
 from latentstruct.data.alphabets import ALPHABETS, DNA, Alphabet
 from latentstruct.exceptions import Description, InputError
@@ -305,8 +305,7 @@ class Motif(BaseTask[MotifBatch]):
         """Return the sum of the words of sequences times factors."""
         flat, pointers = positions(batch.rows.indptr, rows)
         values = batch.rows.data[flat] * np.repeat(factors, np.diff(pointers))
-        total = np.bincount(batch.rows.places[flat], values, self.words_.n_features)
-        return total.astype(np.float64, copy=False)
+        return sums_by(batch.rows.places[flat], values, self.words_.n_features)
 
     def pool_batch(self, batch: MotifBatch, query: Query, order: float = 0.0) -> Pooled:
         """Pool windows, by Rényi entropy if `order` is above 0, and labels of the sequences of a query."""

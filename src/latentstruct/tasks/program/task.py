@@ -310,10 +310,7 @@ class Program(BaseTask[ProgramBatch]):
             y.astype(np.int64) if x.constraints.integer.all() else y
             for x, y in zip(batch.programs, values, strict=True)
         ]
-        return [
-            Prediction(y, y if self.latent else None, height)
-            for y, height in zip(outputs, heights.tolist(), strict=True)
-        ]
+        return self._whole_predictions(outputs, heights.tolist())
 
     def _make_integral(self, batch: ProgramBatch, values: list[Vector], scores: list[Vector]) -> int:
         """Replace fractional outputs by the best integer ones, in place; return their number."""

@@ -118,10 +118,8 @@ def _candidates(c: Constraints, rows: "sparse.csr_array", binary: NDArray[np.boo
     size, low, high = (np.zeros(len(c.lb)) for _ in range(3))
     filled = np.diff(rows.indptr) > 0
     size[filled] = np.logical_and.reduceat(binary[rows.indices], starts)
-    low[filled], high[filled] = (
-        np.minimum.reduceat(abs(rows.data), starts),
-        np.maximum.reduceat(abs(rows.data), starts),
-    )
+    low[filled] = np.minimum.reduceat(abs(rows.data), starts)
+    high[filled] = np.maximum.reduceat(abs(rows.data), starts)
     return at[(size[at] > 0) & (low[at] > 0) & (high[at] > low[at] * (1 + EQUAL))]
 
 
