@@ -8,9 +8,9 @@ from scipy import sparse
 
 from error_fields import raises
 from latentstruct import CRF, CandidateTask, ExampleTask, HiddenCRF, Multiclass, PartsTask, StructuralSVM
+from latentstruct.core import levels
 from latentstruct.core.protocols import Query, Temperature
 from latentstruct.tasks import row_parts
-from latentstruct.tasks.custom import candidates as candidates_module
 from latentstruct.testing import check_task
 
 N_LABELS = 3
@@ -296,8 +296,8 @@ def test_examples_without_parts():
 @pytest.mark.parametrize("mode", ["free", "augmented", "clamped"])
 def test_a_total_pools_once(monkeypatch, mode):
     calls = []
-    pool = candidates_module.pool_candidates
-    monkeypatch.setattr(candidates_module, "pool_candidates", lambda *args: (calls.append(1), pool(*args)))
+    pool = levels.pool_candidates
+    monkeypatch.setattr(levels, "pool_candidates", lambda *args: (calls.append(1), pool(*args)))
     X, Y = data()
     task = Listed()
     batch = learned(task, X, Y)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.candidates import pool_candidates
+from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.types import Indices, Vector
 from latentstruct.planes.plane import Slopes
 
@@ -34,11 +34,33 @@ class LossLevels:
         return self.scores[places], self.slopes(places), self.losses[places]
 
 
+def pool_groups(
+    scores: Vector,
+    groups: Indices,
+    ends: Indices,
+    output: float,
+    latent: float,
+    order: float | None = None,
+    heights: Vector | None = None,
+) -> tuple[Vector, Vector]:
+    """Return the pooled values (k,) of groups of candidates, and the share of each candidate.
+
+    Candidates groups[g] … groups[g + 1] are pooled at ε_h, or by Rényi entropy of an order; then the groups ends[i] …
+    ends[i + 1], at ε_y. `heights` are added to the values of groups with an order, 0 by default.
+    """
+    values, shares = np.empty(len(ends) - 1), np.empty(len(scores))
+    if order is None:
+        pool_candidates(scores, groups, ends, output, latent, values, shares)
+    else:
+        heights = np.zeros(len(groups) - 1) if heights is None else heights
+        pool_renyi(scores, heights, groups, ends, output, order, values, shares)
+    return values, shares
+
+
 def highest(scores: Vector, offsets: Indices) -> tuple[Vector, Indices]:
     """Return the highest score of each item, and its index; −1 if all are −∞."""
-    n = len(offsets) - 1
-    values, shares, places = np.empty(n), np.empty(len(scores)), np.full(n, -1)
-    pool_candidates(scores, offsets, np.arange(n + 1), 0.0, 0.0, values, shares)
+    values, shares = pool_groups(scores, offsets, np.arange(len(offsets)), 0.0, 0.0)
+    places = np.full(len(values), -1)
     found = np.flatnonzero(shares)
     places[np.searchsorted(offsets, found, side="right") - 1] = found
     return values, places

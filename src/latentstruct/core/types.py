@@ -40,13 +40,17 @@ def joined_offsets(parts: Sequence[Indices]) -> Indices:
     return np.concatenate([*(part[:-1] + start for part, start in zip(parts, starts[:-1], strict=True)), starts[-1:]])
 
 
+def runs(starts: NDArray[Any], lengths: NDArray[Any]) -> tuple[Indices, Indices]:
+    """Return the positions of runs with given starts and lengths, one after the other, and the offsets of the runs."""
+    offsets = offsets_from_lengths(lengths)
+    flat = np.arange(offsets[-1], dtype=np.int64)
+    flat += np.repeat(starts - offsets[:-1], lengths)
+    return flat, offsets
+
+
 def positions(offsets: Indices, items: Indices) -> tuple[Indices, Indices]:
     """Return the flat positions of the chosen items, in their order, and the offsets among them."""
-    lengths = offsets[items + 1] - offsets[items]
-    chosen = offsets_from_lengths(lengths)
-    flat = np.arange(chosen[-1], dtype=np.int64)
-    flat += np.repeat(offsets[items] - chosen[:-1], lengths)
-    return flat, chosen
+    return runs(offsets[items], offsets[items + 1] - offsets[items])
 
 
 def members(offsets: Indices) -> tuple[Indices, Indices]:

@@ -86,22 +86,12 @@ class Ascent:
         for k in np.flatnonzero(self._is_open(search.values, uppers)):
             self._eliminate(owner.structure, work, search, int(k), uppers, reach)
         found = search.result()
-        excess, below = np.zeros(len(uppers)), uppers > found.values
-        excess[below] = uppers[below] - found.values[below]
-        exact = is_proved(found.values, excess)
+        found.excess, below = np.zeros(len(uppers)), uppers > found.values
+        found.excess[below] = uppers[below] - found.values[below]
+        found.exact = is_proved(found.values, found.excess)
+        found.converged = found.exact.copy()
         updates = work.sweeps * owner.n_messages[work.selected.graphs]
-        return Propagated(
-            found.values,
-            found.unary,
-            found.tables,
-            found.states,
-            exact,
-            exact.copy(),
-            work.messages,
-            work.sweeps,
-            updates,
-            excess=excess,
-        )
+        return Propagated(**vars(found), messages=work.messages, sweeps=work.sweeps, updates=updates)
 
     def _is_open(self, values: Vector, uppers: Vector) -> NDArray[np.bool_]:
         """Return which gaps are too large."""

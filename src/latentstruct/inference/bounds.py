@@ -138,7 +138,7 @@ class BoundedInference:
             Lower and upper bound, and an assignment.
         """
         real(0.0, closed="left").check(temperature, "temperature")
-        unary, tables = self._layout.check_unary(unary), self._layout.check_tables(tables)
+        unary, tables = self._layout.check(unary, tables)
         given = [np.asarray(start, dtype=np.int64) for start in starts]
         division = _Division(self._pieces, unary, tables)
         if division.upper(0.0) == -np.inf:

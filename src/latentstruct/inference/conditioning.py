@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions
+from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, runs
 from latentstruct.exceptions import Description, InputError
 from latentstruct.inference.elimination import Layout, as_flags, selected_graphs
 from latentstruct.inference.structure import Beliefs, FactorGraphs, as_indices, table_strides
@@ -52,8 +52,7 @@ class Conditioned:
         `states` has one state per variable of these, of which only those of fixed variables are used.
         """
         places = self._places(states, graphs)
-        unary = places.layout.check_unary(unary)
-        tables = places.layout.check_tables(tables)
+        unary, tables = places.layout.check(unary, tables)
         rest_unary = unary[places.free_states]
         np.add.at(rest_unary, places.single_targets, tables[places.singles])
         constants = np.zeros(len(places.selected))
@@ -148,12 +147,12 @@ class Conditioned:
             states=states,
             layout=layout,
             free_variables=np.flatnonzero(~fixed),
-            free_states=_ranges(state_from[~fixed], structure.cards[variables[~fixed]]),
+            free_states=runs(state_from[~fixed], structure.cards[variables[~fixed]])[0],
             fixed_states=(state_from + states)[fixed],
             fixed_graphs=graph_of_variable[fixed],
             kept=entry_of[kind >= 2],
             singles=entry_of[kind == 1],
-            single_targets=_ranges(rest_from[receiver], structure.cards[variables[receiver]]),
+            single_targets=runs(rest_from[receiver], structure.cards[variables[receiver]])[0],
             constants=entry_of[kind == 0],
             constant_graphs=graph_of_factor[n_free == 0],
         )
@@ -189,9 +188,3 @@ class _Places:
     single_targets: Indices
     constants: Indices
     constant_graphs: Indices
-
-
-def _ranges(first: Indices, lengths: Indices) -> Indices:
-    """first[0], first[0] + 1, … (lengths[0] of them), first[1], …"""
-    at = offsets_from_lengths(lengths)
-    return np.arange(at[-1]) + np.repeat(first - at[:-1], lengths)

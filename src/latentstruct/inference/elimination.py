@@ -170,8 +170,7 @@ class Elimination:
         selected: Indices,
     ) -> Beliefs:
         layout = Layout.of(self.structure, selected)
-        unary = layout.check_unary(unary)
-        tables = layout.check_tables(tables)
+        unary, tables = layout.check(unary, tables)
         beliefs = Beliefs(
             np.empty(len(selected)),
             np.zeros(len(unary)),
@@ -225,19 +224,12 @@ class Layout:
             offsets_from_lengths(last - first),
         )
 
-    def check_unary(self, unary: ArrayLike) -> Vector:
-        """Return unary potentials as an array; raise InputError if their number is wrong."""
-        return _potentials("unary", unary, int(self.unary_at[-1]))
-
-    def check_tables(self, tables: ArrayLike) -> Vector:
-        """Return table potentials as an array; raise InputError if their number is wrong."""
-        return _potentials("tables", tables, int(self.tables_at[-1]))
-
-
-def _potentials(name: str, values: ArrayLike, expected: int) -> Vector:
-    array = np.ascontiguousarray(values, dtype=np.float64)
-    check_shape(array, (expected,), name, "the potentials of one graph after the other")
-    return array
+    def check(self, unary: ArrayLike, tables: ArrayLike) -> tuple[Vector, Vector]:
+        """Return unary and table potentials as arrays; raise InputError if their number is wrong."""
+        first, second = (np.ascontiguousarray(values, dtype=np.float64) for values in (unary, tables))
+        for name, array, at in (("unary", first, self.unary_at), ("tables", second, self.tables_at)):
+            check_shape(array, (int(at[-1]),), name, "the potentials of one graph after the other")
+        return first, second
 
 
 def selected_graphs(structure: FactorGraphs, graphs: ArrayLike | None) -> Indices:

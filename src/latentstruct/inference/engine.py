@@ -109,7 +109,7 @@ class Inference:
     def _search(self, found: Propagated, unary: ArrayLike, tables: ArrayLike, selected: Indices) -> None:
         """Replace the assignments of wide graphs by those that toulbar2 finds."""
         layout = Layout.of(self.structure, selected)
-        unary, tables = layout.check_unary(unary), layout.check_tables(tables)
+        unary, tables = layout.check(unary, tables)
         found.excess = np.zeros(len(selected))
         for k in np.flatnonzero(~self.exact[selected]).tolist():
             in_unary, in_tables, in_states = (

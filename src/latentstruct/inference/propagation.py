@@ -199,7 +199,7 @@ class Propagation:
     def begin(self, unary: ArrayLike, tables: ArrayLike, graphs: Indices, messages: ArrayLike | None) -> Work:
         """Return the checked potentials of the selected graphs, and messages to start from."""
         layout = Layout.of(self.structure, graphs)
-        unary, tables = layout.check_unary(unary), layout.check_tables(tables)
+        unary, tables = layout.check(unary, tables)
         lengths = self.message_at[graphs + 1] - self.message_at[graphs]
         selected = Selected(
             graphs, layout.unary_at, layout.tables_at, offsets_from_lengths(lengths), layout.variables_at
@@ -286,18 +286,10 @@ class Propagation:
             if not restless.any():
                 break
         beliefs = search.result()
-        converged = beliefs.converged & ~restless
-        return Propagated(
-            beliefs.values,
-            beliefs.unary,
-            beliefs.tables,
-            beliefs.states,
-            beliefs.exact & exact & converged,
-            converged,
-            task.messages,
-            task.sweeps,
-            task.sweeps * self.n_messages[task.selected.graphs],
-        )
+        beliefs.converged = beliefs.converged & ~restless
+        beliefs.exact = beliefs.exact & exact & beliefs.converged
+        updates = task.sweeps * self.n_messages[task.selected.graphs]
+        return Propagated(**vars(beliefs), messages=task.messages, sweeps=task.sweeps, updates=updates)
 
     def given_outputs(self) -> "_Given":
         """Return the object that sums over hidden variables given outputs, created at the first use."""
@@ -398,7 +390,7 @@ def run_split(
     if not feasible.any():
         return propagation.run(unary, tables, temperature, graphs, messages)
     layout = Layout.of(elimination.structure, graphs)
-    unary, tables = layout.check_unary(unary), layout.check_tables(tables)
+    unary, tables = layout.check(unary, tables)
     n = len(graphs)
     merged = Propagated(
         np.empty(n),

@@ -50,7 +50,7 @@ def maximize(structure: FactorGraphs, unary: ArrayLike, tables: ArrayLike, max_s
     if max_seconds is not None:
         real(0.0, closed="neither").check(max_seconds, "max_seconds")
     layout = Layout.of(structure, np.zeros(1, dtype=np.int64))
-    unary, tables = layout.check_unary(unary), layout.check_tables(tables)
+    unary, tables = layout.check(unary, tables)
     n_variables, n_factors = len(structure.cards), len(structure.scope_at) - 1
     impossible = Bounds(-math.inf, -math.inf, np.zeros(n_variables, dtype=np.int64))
     rounding = 0.5 * 10.0**-DECIMALS * (n_variables + n_factors)

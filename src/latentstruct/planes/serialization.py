@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latentstruct._native.planes import complete
-from latentstruct.core.types import Array, Indices, Vector, offsets_from_lengths
+from latentstruct.core.types import Array, Indices, Vector, offsets_from_lengths, runs
 from latentstruct.persistence.state_trees import Range
 from latentstruct.planes.memory import FIRST_SLOTS, Slots, Tables
 from latentstruct.planes.plane import Atoms, Rows, atom_fault
@@ -48,9 +48,9 @@ class StoreState:
         """Return the planes of a store as flat arrays."""
         kept = np.arange(slots.start.shape[1]) < slots.count[:, None]
         lengths = slots.length[kept]
-        atoms = _runs(tables.start, tables.length)
+        atoms = runs(tables.start, tables.length)[0]
         gram = slots.gram[_matrices(slots.corner, slots.side, slots.count)]
-        numbers = tables.numbers[_runs(slots.start[kept], lengths)]
+        numbers = tables.numbers[runs(slots.start[kept], lengths)[0]]
         sizes = clock, idle, most, slots.count.copy(), tables.length.copy(), lengths
         planes = slots.offset[kept], slots.alpha[kept], slots.used[kept], slots.mixed[kept]
         row, column, value = (part[atoms] for part in tables.atoms)
@@ -102,18 +102,10 @@ class StoreState:
             raise ValueError(f"masses are values from {self.masses.min()} with sums up to {sums.max()}, not to 1")
 
 
-def _runs(starts: NDArray[Any], lengths: NDArray[Any]) -> Indices:
-    """Return the positions of runs with given starts and lengths, one after the other."""
-    offsets = offsets_from_lengths(lengths)
-    flat = np.arange(offsets[-1])
-    flat += np.repeat(starts - offsets[:-1], lengths)
-    return flat
-
-
 def _matrices(corners: NDArray[Any], sides: NDArray[Any], count: NDArray[Any]) -> Indices:
     """Return where the entries of the used corners of square matrices lie, row by row."""
-    starts = _runs(np.zeros(len(count), dtype=np.int64), count) * np.repeat(sides, count) + np.repeat(corners, count)
-    return _runs(starts, np.repeat(count, count))
+    starts = runs(np.zeros(len(count), dtype=np.int64), count)[0] * np.repeat(sides, count) + np.repeat(corners, count)
+    return runs(starts, np.repeat(count, count))[0]
 
 
 def _spread(kept: NDArray[np.bool_], values: NDArray[Any]) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from latentstruct.metrics.clusters import align_clusters, cluster_scores, number
 from latentstruct.planes.plane import Atoms, Planes, Rows, Slopes, empty_atoms
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, compress
-from latentstruct.tasks.packing import Arrays, PackedArrays
+from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 from latentstruct.tasks.row_parts import FlatBatch, join_compressed, require_latents
 from latentstruct.tasks.rows import RowTask, check_rows
 
@@ -109,7 +109,7 @@ class PairTask(RowTask):
         return PairBatch(offsets_from_lengths(n_items), truth, inputs, row_of, offsets_from_lengths(n_pairs))
 
     def pack(self, batch: PairBatch) -> Arrays:
-        known = {"truth": batch.truth} if batch.labeled else {}
+        known = optional(truth=batch.truth)
         return {**batch.inputs.packed(), "row_of_pair": batch.row_of, "items": batch.offsets, **known}
 
     def unpack(self, arrays: Arrays) -> PairBatch:

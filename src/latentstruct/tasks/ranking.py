@@ -20,7 +20,7 @@ from latentstruct.metrics.ranking import precision_at_k
 from latentstruct.planes.plane import Atoms, Planes, Slopes
 from latentstruct.tasks.base import check_examples, require_hard_max, require_labels
 from latentstruct.tasks.inputs import InputRows, rescaled
-from latentstruct.tasks.packing import Arrays, PackedArrays
+from latentstruct.tasks.packing import Arrays, PackedArrays, optional
 from latentstruct.tasks.row_parts import FlatBatch, RowParts, require_latents, stack_examples
 from latentstruct.tasks.rows import RowTask
 
@@ -102,8 +102,7 @@ class QueryTask(RowTask):
         return QueryBatch(offsets, grades, inputs)
 
     def pack(self, batch: QueryBatch) -> Arrays:
-        known = {"grades": batch.truth} if batch.labeled else {}
-        return {**batch.inputs.packed(), "offsets": batch.offsets, **known}
+        return {**batch.inputs.packed(), "offsets": batch.offsets, **optional(grades=batch.truth)}
 
     def unpack(self, arrays: Arrays) -> QueryBatch:
         found = PackedArrays(arrays)

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import repr_short
 from latentstruct.core.lazy import issparse, sklearn
-from latentstruct.core.levels import highest
+from latentstruct.core.levels import highest, pool_groups
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear
 from latentstruct.core.protocols import HARD, ArrayPredictions, Cost, Mode, Pooled, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, positions
@@ -280,7 +279,7 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         def pool_cells(scores: Vector) -> PooledParts:
             if query.mode == "clamped":
                 scores += parts.by_candidate(*parts.heights(query))
-            values, shares = _pool(parts.cells, scores, query.temperature)
+            values, shares = pool_groups(scores, parts.cells.groups, parts.cells.examples, *query.temperature)
             if query.weights is None:
                 _require_numbers(values)
             return PooledParts(values, shares, soft=True)
@@ -291,8 +290,8 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         """Pool classes at ε_y by Δ_i(y) + G_α(y), where states are pooled by Rényi entropy of order α."""
         parts = self._parts(batch, query.rows)
         cells, scores, (lines, line) = parts.cells, parts.scores(query), parts.heights(query)
-        values, shares, output = np.empty(len(line)), np.empty(len(scores)), query.temperature.output
-        pool_renyi(scores, lines[line].ravel(), cells.groups, cells.examples, output, order, values, shares)
+        groups, heights = (cells.groups, cells.examples), lines[line].ravel()
+        values, shares = pool_groups(scores, *groups, *query.temperature, order, heights)
         losses = parts.of(shares, query) if query.augmented else np.zeros(len(values))
         return Pooled(values, parts.slopes(shares, query), losses, soft=True, exact=False)
 
@@ -300,7 +299,9 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
         self, batch: StateBatch, scores: Vector, temperature: Temperature, order: float | None = None
     ) -> NDArray[np.float64]:
         """Return the pooled values of all classes, shape (n, S)."""
-        return _pool(batch.cells, scores, temperature, order, by_class=True)[0].reshape(-1, len(self.labels_))
+        groups = batch.cells.groups
+        values, _ = pool_groups(scores, groups, np.arange(len(groups)), *temperature, order)
+        return values.reshape(-1, len(self.labels_))
 
     def renyi_scores(self, batch: StateBatch, w: Vector, order: float) -> NDArray[np.float64]:
         """Return G_α(y) of all classes, shape (n, S)."""
@@ -318,8 +319,9 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
 
     def marginals(self, batch: StateBatch, w: Vector, temperature: Temperature) -> NDArray[np.float64]:
         """Return the class probabilities (n, S) at the given temperatures."""
-        _, shares = _pool(batch.cells, self._parts(batch).scores(Query(w, "free")), temperature)
-        return np.add.reduceat(shares, batch.cells.groups[:-1]).reshape(-1, len(self.labels_))
+        cells, scores = batch.cells, self._parts(batch).scores(Query(w, "free"))
+        _, shares = pool_groups(scores, cells.groups, cells.examples, *temperature)
+        return np.add.reduceat(shares, cells.groups[:-1]).reshape(-1, len(self.labels_))
 
     def decode(self, batch: StateBatch, w: Vector, temperature: Temperature) -> ArrayPredictions:
         """Return the best class of each example (states pooled at ε_h), and its best state.
@@ -404,19 +406,6 @@ class LatentMulticlass(StateLatentLosses, ClassTask[StateBatch]):
                 warnings.simplefilter("ignore", sklearn.exceptions.ConvergenceWarning)
                 states[members] = choices[means.fit_predict(rescaled(batch.inputs.matrix[members]))]
         return states.tolist()
-
-
-def _pool(
-    cells: Cells, scores: Vector, temperature: Temperature, order: float | None = None, by_class: bool = False
-) -> tuple[Vector, Vector]:
-    """Return the pooled values of examples, or of all their classes, and the shares of the candidates."""
-    groups, ends = cells.groups, np.arange(len(cells.groups)) if by_class else cells.examples
-    values, shares = np.empty(len(ends) - 1), np.empty(len(scores))
-    if order is None:
-        pool_candidates(scores, groups, ends, *temperature, values, shares)
-    else:
-        pool_renyi(scores, np.zeros(len(groups) - 1), groups, ends, temperature.output, order, values, shares)
-    return values, shares
 
 
 def _require_numbers(values: Vector) -> None:

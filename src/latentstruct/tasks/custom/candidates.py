@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latentstruct._native.candidates import pool_candidates, pool_renyi
 from latentstruct.core.formatting import repr_short
-from latentstruct.core.levels import LossLevels, highest
+from latentstruct.core.levels import LossLevels, highest, pool_groups
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
 from latentstruct.core.protocols import Cost, Mode, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import Indices, Vector, offsets_from_lengths, positions, split
@@ -211,8 +210,7 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
         def pool(scores: Vector) -> PooledParts:
             if query.mode == "clamped":
                 scores[~parts.of_all(batch.fitting)] = -np.inf
-            values, shares = np.empty(len(parts.offsets) - 1), np.empty(len(scores))
-            pool_candidates(scores, parts.groups, parts.examples, *query.temperature, values, shares)
+            values, shares = pool_groups(scores, parts.groups, parts.examples, *query.temperature)
             pooled = query.temperature if query.mode != "clamped" else query.temperature[1:]
             return PooledParts(values, shares, soft=any(pooled))
 
@@ -233,17 +231,15 @@ class CandidateTask(ListedLatentLosses[CandidateBatch], WrittenTask[CandidateBat
                 raise loss_of_latents()
         elif query.mode == "clamped":
             losses = np.where(parts.of_all(batch.fitting)[first], 0.0, -np.inf)
-        values, shares = np.empty(len(parts.offsets) - 1), np.empty(len(scores))
-        pool_renyi(scores, losses, parts.groups, parts.examples, query.temperature.output, order, values, shares)
+        values, shares = pool_groups(scores, parts.groups, parts.examples, *query.temperature, order, losses)
         expected = parts.sums(shares * candidate_losses) if query.augmented else np.zeros(len(values))
         return Pooled(values, parts.slopes(shares, query), expected, soft=True, exact=False)
 
     def renyi_decode(self, batch: CandidateBatch, w: Vector, order: float) -> list[Prediction]:
         """Return argmax_y G_α(y) of each example, and its best h."""
         scores = self._parts(batch).scores(Query(w, "free"))
-        groups, n_groups = batch.groups, len(batch.groups) - 1
-        values, nothing = np.empty(n_groups), np.zeros(n_groups)
-        pool_renyi(scores, nothing, groups, np.arange(n_groups + 1), 0.0, order, values, np.empty(len(scores)))
+        groups = batch.groups
+        values, _ = pool_groups(scores, groups, np.arange(len(groups)), 0.0, 0.0, order)
         best, (_, best_groups) = highest(scores, groups)[1], highest(values, batch.examples)
         return self._listed_predictions(batch, values[best_groups], best[best_groups])
 

@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from latentstruct._native.candidates import pool_candidates
 from latentstruct.core.formatting import repr_short
-from latentstruct.core.levels import LossLevels, highest
+from latentstruct.core.levels import LossLevels, highest, pool_groups
 from latentstruct.core.pooling import PooledParts, latent_planes, pool_linear, pool_scores
 from latentstruct.core.protocols import HARD, Pooled, Prediction, Query, TaskTags, Temperature
 from latentstruct.core.types import (
@@ -118,10 +117,7 @@ class ListedOutputs:
 
     def pool(self, values: Vector, temperature: float) -> tuple[Vector, Vector]:
         """Return the pooled values of the examples, and the share of each output."""
-        n = len(self.of_examples) - 1
-        pooled, shares = np.empty(n), np.empty(len(values))
-        pool_candidates(values, self.of_examples, np.arange(n + 1), temperature, temperature, pooled, shares)
-        return pooled, shares
+        return pool_groups(values, self.of_examples, np.arange(len(self.of_examples)), temperature, temperature)
 
     def expected(self, counts: Vector, shares: Vector, n_parts: int) -> Vector:
         """Return the counts of the parts of the query, those of outputs times their shares."""
