@@ -34,8 +34,8 @@ PATIENCE, WARM_PATIENCE, NEVER = 40, 10, 2**62
 MANY_WEIGHTS = 100
 # Maximum sweeps for the problem over the kept planes, and its precision relative to the tolerance or the gap.
 SETTLING_SWEEPS, SETTLED = 100, 0.3
-# The same, and the weight of the newest w, from nearly optimal dual variables: most planes are known, so that few queries
-# suffice. On digits and handwriting 15 to 30 sweeps need a third of the oracle calls of imprecise iterations.
+# The same, and the weight of the newest w, from nearly optimal dual variables: most planes are known, so that few
+# queries suffice. On digits and handwriting 15 to 30 sweeps need a third of the oracle calls of imprecise iterations.
 NEAR_SWEEPS, NEAR_AVERAGE = 30, 0.8
 
 
