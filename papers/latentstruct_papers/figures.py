@@ -216,7 +216,6 @@ FIGURES: dict[str, Lines | Bars] = {
         "test error in %",
         FIELDS,
         at="missing",
-        tables=(0, 1),
     ),
     "modlat-one-size": box_losses("Figure 1"),
     "modlat-action": box_losses("Figure 2"),
