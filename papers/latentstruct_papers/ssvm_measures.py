@@ -420,7 +420,8 @@ def run(setup: Setup) -> Findings:
     return Findings(
         name="ssvm-measures",
         title="Joachims, Hofmann, Yue & Yu (2009), table 1: training for the measure instead of single mistakes",
-        data=f"Reuters-21578 (ModApte), optdigits and adult (a9a); problems of one class against all others: {counts}",
+        data=f"Reuters-21578 (ModApte), optdigits and adult (a9a); problems of one class against all others: {counts}. "
+        f"Topics of fewer than {COMMON} training stories were added after a first look at test values of the others",
         differs=_differences(setup.quick),
         tables=[
             mean_table(results),
