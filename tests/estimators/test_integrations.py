@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from error_fields import raises
@@ -102,7 +103,11 @@ def test_rows_of_data_sets():
     for feature in (names, SimpleNamespace(feature=names)):
         assert tagged_sentences(Rows(rows, feature))[1] == [["B-PER", "O"], [-100]]
     assert tagged_sentences(Rows(rows, SimpleNamespace(feature=SimpleNamespace(dtype="string"))))[1] == [[1, 0], [-100]]
+    arrays = [{"tokens": np.array(row["tokens"]), "ner_tags": np.array(row["ner_tags"])} for row in rows]
+    assert tagged_sentences(Rows(arrays, names)) == (X, [["B-PER", "O"], [-100]])
     for changed, arguments in (
+        ({"train": rows}, {}),
+        ([SimpleNamespace(tokens=["a"], ner_tags=[0])], {}),
         ([{"words": ["a"]}], {}),
         ([{"tokens": ["a"], "ner_tags": []}], {}),
         ([{"tokens": ["a"], "ner_tags": [2]}], {"names": ["O", "B-PER"]}),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from latentstruct.exceptions import Description, InputError
+from latentstruct.tasks.labels import as_list
 
 
 def tagged_sentences(
@@ -14,7 +15,7 @@ def tagged_sentences(
     Parameters
     ----------
     rows : datasets.Dataset or iterable of mappings
-        The sentences.
+        The sentences: one split, each row a mapping from columns to lists or arrays.
     tokens, labels : str
         The columns of words and of labels.
     names : sequence of str, optional
@@ -41,10 +42,13 @@ def tagged_sentences(
     X: list[list[str]] = []
     y: list[list[Any]] = []
     for i, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            hint = "Take one split of a DatasetDict, and rows in the format numpy or none."
+            raise InputError(f"rows[{i}]", row, f"a mapping with the columns {tokens!r} and {labels!r}", hint)
         for column in (tokens, labels):
             if column not in row:
                 raise InputError(f"rows[{i}]", Description(", ".join(row)), f"a mapping with the column {column!r}")
-        words, tags = list(row[tokens]), list(row[labels])
+        words, tags = as_list(row[tokens]), as_list(row[labels])
         if len(words) != len(tags):
             raise InputError(f"rows[{i}]", Description(f"{len(tags)} labels"), f"{len(words)} labels, one per token")
         X.append(words)
