@@ -96,13 +96,15 @@ def search_line(objective: Objective, start: Point, direction: Vector, step: flo
         w = step * direction
         w += start.w
         trial = evaluate(objective, w)
-        trial_slope = float(trial.gradient @ direction)
-        if not trial.value <= start.value + ARMIJO * step * slope:
-            high, high_value = step, trial.value
+        value, trial_slope = trial.value, float(trial.gradient @ direction)
+        if not value <= start.value + ARMIJO * step * slope:
+            high, high_value = step, value
         elif trial_slope < CURVATURE * slope:
-            low, low_value, low_slope = step, trial.value, trial_slope
+            low, low_value, low_slope = step, value, trial_slope
         else:
             return trial
+        # The next trial reuses the memory.
+        del w, trial
         if not np.isfinite(high):
             step *= 2.0**haste
             continue
