@@ -222,6 +222,12 @@ EXPERIMENTS = {
         ("crowd_ner",),
         in_trials=True,
     ),
+    "crowd-alternations": Experiment(
+        "latentstruct_papers.crowd_alternations",
+        "Labels that a hidden CRF infers from those of 47 workers, by alternation",
+        ("crowd_ner",),
+        in_trials=True,
+    ),
 }
 
 

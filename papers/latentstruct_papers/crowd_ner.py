@@ -127,7 +127,8 @@ def measure_tagger(
     return {"counts": by_document(test, model.predict(features.transform(test.words))), "seconds": seconds}
 
 
-def _show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
+def show(arguments: tuple[Any, ...], found: dict[str, Any]) -> str:
+    """Return the line of a trial."""
     fold = "".join(f", fold {1 + number}" for number in arguments[4:])
     score = 100 * chunk_f1(np.sum(found["counts"], axis=0))
     return f"{arguments[1]}{fold}: F1 {score:.2f}, {found['seconds']:.1f} s"
@@ -187,11 +188,11 @@ def run(setup: Setup) -> Findings:
     home, n_documents = setup.data_home, QUICK_DOCUMENTS if setup.quick else None
     n_folds, trials = QUICK_FOLDS if setup.quick else N_FOLDS, setup.trials
     arguments: list[tuple[Any, ...]] = [(home, method, n_documents) for method in INFERRING]
-    found = trials.run(measure_inferred, arguments, setup.say, "labelings", _show)
+    found = trials.run(measure_inferred, arguments, setup.say, "labelings", show)
     inferred = Scores(dict(zip(INFERRING, found, strict=True)))
     cases = [(method, fold) for fold in range(n_folds) for method in METHODS]
     arguments = [(home, method, n_documents, n_folds, fold) for method, fold in cases]
-    found = trials.run(measure_tagger, arguments, setup.say, "taggers", _show)
+    found = trials.run(measure_tagger, arguments, setup.say, "taggers", show)
     taggers = Scores({method: merged(found[k :: len(METHODS)]) for k, method in enumerate(METHODS)})
     n_found = len(inferred.counts[VOTES])
     return Findings(

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from latentstruct_papers import EXPERIMENTS, Setup, crowd_ner
+from latentstruct_papers import EXPERIMENTS, Setup, crowd_alternations, crowd_ner
 
 ENTITIES = {"Ann": "B-PER", "Rome": "B-LOC"}
 
@@ -53,3 +53,26 @@ def test_a_small_run(home):
     assert list(taggers) == list(crowd_ner.METHODS)
     assert inferred[crowd_ner.SKENE] > 90
     assert taggers[crowd_ner.TRUE] > 90
+
+
+def test_labels_by_alternation(home):
+    findings = crowd_alternations.run(Setup(data_home=str(home), quick=True, say=lambda line: None))
+    assert findings.name in EXPERIMENTS
+    rows = {row[0]: row for row in findings.tables[0].rows}
+    assert list(rows) == list(crowd_alternations.methods(crowd_alternations.QUICK_FOLDS))
+    scores = {name: float(row[1].split()[0]) for name, row in rows.items()}
+    assert scores[crowd_ner.SKENE] > 90
+    assert all(0 <= score <= 100 for score in scores.values())
+    assert scores["C = 0.1, alternations: 1"] > 80
+
+
+def test_labels_without_prior_are_those_of_the_largest_likelihood():
+    rng = np.random.default_rng(0)
+    votes = [[[str(vote) for vote in rng.integers(0, 3, 4)] for _ in range(20)] for _ in range(3)]
+    crowd = crowd_ner.Crowd([], [], votes, [])
+    model = crowd_ner.DawidSkene().fit(votes)
+    for rows, labels in zip(votes, crowd_alternations.without_prior(crowd), strict=True):
+        for row, label in zip(rows, labels, strict=True):
+            given = [model.labels_.index(vote) for vote in row]
+            products = np.prod([model.confusions_[a, :, v] for a, v in enumerate(given)], axis=0)
+            assert products[model.labels_.index(label)] == pytest.approx(products.max())
