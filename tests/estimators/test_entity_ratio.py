@@ -1,5 +1,6 @@
 """The term for the expected share of entity tokens: enumeration, derivatives, training, storage and refusals."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 
 import reference
 from error_fields import raises
-from latentstruct import CRF, Chain, EntityRatio, HiddenCRF, load
+from latentstruct import CRF, Chain, EntityRatio, HiddenCRF, MarginalSSVM, load
 from latentstruct.core.protocols import Temperature
+from latentstruct.exceptions import ConvergenceWarning
 
 LABELS = ["O", "A", "B"]
 
@@ -67,8 +69,11 @@ def test_entities_alone_are_learned_with_the_ratio_only():
     truth = [rng.choice(["O", "B"], 12, p=[0.8, 0.2]).tolist() for _ in range(40)]
     X = [np.array([[y == "B", 1.0] for y in labels]) + 0.3 * rng.normal(size=(12, 2)) for labels in truth]
     Y = [[label if label == "B" and rng.random() < 0.7 else -1 for label in labels] for labels in truth]
-    plain = HiddenCRF(Chain(["O", "B"]), C=1.0).fit(X, Y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plain = HiddenCRF(Chain(["O", "B"]), C=1.0).fit(X, Y)
     model = HiddenCRF(Chain(["O", "B"]), C=1.0, entity_ratio=EntityRatio(0.2)).fit(X, Y)
+    assert any("no token has the label O" in str(one.message) for one in caught)
     assert plain.score(X, truth) < 0.5
     assert model.score(X, truth) > 0.9
 
@@ -93,3 +98,43 @@ def test_refusals():
     with raises("entity_ratio"):
         HiddenCRF(Chain(LABELS), entity_ratio=EntityRatio(0.3), executor="local").fit(X, Y)
     assert "entity_ratio" not in CRF(Chain()).get_params()
+
+
+@pytest.mark.parametrize("estimator", [HiddenCRF, MarginalSSVM])
+@pytest.mark.parametrize(
+    ("Y", "expected"),
+    [
+        ([["B-X", -1], ["B-X", "I-X"]], ["no token has the label O"]),
+        ([["B-X", -1], ["B-X", "O"]], ["not missing at random"]),
+        ([["B-X", -1, "O"], ["B-X", "O"]], []),
+        ([["B-X", -1, {"O", "I-X"}], ["B-X", "O"]], []),
+        ([["B-X", -1, {"O": 0.2, "I-X": 0.8}], ["B-X"]], []),
+        ([["B-X", -1, -100], [-100]], ["no token has the label O"]),
+        ([["B-X", "I-X"], ["B-X"]], []),
+        ([["B-X", -1, "O"], *[[-1]] * 9], []),
+        ([["B-X", "O"], *[[-1, -1]] * 4], []),
+        ([["B-X", "O"], [], *[[-1, -1]] * 5], ["5 of 7 sequences have no known label"]),
+        ([["NOUN", -1], ["VERB"]], []),
+    ],
+)
+def test_labels_that_are_no_random_sample_are_warned_of(estimator, Y, expected):
+    X = [np.ones((len(labels), 1)) for labels in Y]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator(Chain(), max_iter=1).fit(X, Y)
+    found = [one for one in caught if one.category is UserWarning]
+    assert [text in str(one.message) for one, text in zip(found, expected, strict=True)] == [True] * len(expected)
+    assert all(one.filename == __file__ for one in found)
+
+
+def test_a_given_share_of_entities_needs_no_warning():
+    X, Y = [np.ones((2, 1))] * 3, [["B-X", -1], ["B-X", "O"], [-1, -1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        HiddenCRF(Chain(), entity_ratio=EntityRatio(0.5), max_iter=1).fit(X, Y)
+
+
+def test_weights_of_tokens_need_no_warning():
+    X, Y = [np.ones((2, 1))] * 2, [["B-X", "O"], ["B-X", "O"]]
+    HiddenCRF(Chain()).fit(X, Y, sample_weight=[[2.0, 1.0], [1.0, 1.0]])

@@ -1,6 +1,7 @@
 """Base classes of estimators: fitting, and the fitted attributes."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from latentstruct.core.callers import user_stacklevel
 from latentstruct.core.lazy import sklearn
 from latentstruct.core.objective import Objective, Rescaling, build_objective
 from latentstruct.core.parameters import available_if, clone
@@ -329,7 +331,10 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         """
         given = FitInputs(X, y, sample_weight, callback, H, coef_init, checkpoint, early_stopping, groups=groups)
         given = given._replace(init=init)
-        return self._fit(self._read(given))
+        examples = self._read(given)
+        if examples.Y is not None:
+            self._warn_about_labels(y)
+        return self._fit(examples)
 
     @available_if(lambda estimator: estimator.online and estimator._online_solver() is not None)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -411,6 +416,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
             )
             self._keep(task, data, run, result)
         return self
+
+    def _warn_about_labels(self, Y: Any) -> None:
+        """Warn if unknown labels are visibly no random sample."""
+        for text in self.task.label_warnings(Y):
+            warnings.warn(text, UserWarning, stacklevel=user_stacklevel())
 
     @contextmanager
     def _composed(self, given: FitInputs) -> Iterator[tuple[BaseTask, DataPlacement, Objective]]:

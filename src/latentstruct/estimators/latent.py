@@ -1,7 +1,7 @@
 """Estimators for structures with latent variables, which are maximized or summed out."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from latentstruct.core.objective import Objective
 from latentstruct.core.protocols import Batch, Temperature
@@ -168,3 +168,7 @@ class HiddenCRF(SparseEstimator, PooledLatentEstimator):
     def _objective(self, task: BaseTask, batch: Batch, weights: Vector) -> Objective:
         objective = super()._objective(task, batch, weights)
         return objective if self.entity_ratio is None else self.entity_ratio.added_to(objective)
+
+    def _warn_about_labels(self, Y: Any) -> None:
+        if self.entity_ratio is None:
+            super()._warn_about_labels(Y)

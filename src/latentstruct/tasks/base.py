@@ -208,6 +208,10 @@ class BaseTask(Parametrized, Generic[B]):
         """Return what `fit` trains on, given examples, outputs and weights; one number per example, or None for 1."""
         return X, Y, weights
 
+    def label_warnings(self, Y: Any) -> list[str]:
+        """Return texts of warnings about valid outputs, as where unknown parts of them are no random sample."""
+        return []
+
     def comparable_C(self, Y: Any) -> float:
         """Return the C for outputs Y that is comparable to C = 1 of a conventional SVM."""
         return 1.0

@@ -37,6 +37,7 @@ from latentstruct.tasks.chain.batch import (
     pool,
 )
 from latentstruct.tasks.chain.examples import by_token_weights, is_nested, without_skipped
+from latentstruct.tasks.chain.missing import label_warnings
 from latentstruct.tasks.chain.rules import scores_of_rules
 from latentstruct.tasks.chain.seen import SeenWeights, seen_pairs
 from latentstruct.tasks.inputs import InputRows, check_matrix, joined_units
@@ -194,6 +195,10 @@ class Chain(ItemLabels[ChainBatch]):
         check_examples(X, Y)
         X, Y, weights = without_skipped(X, Y, weights, self.item)
         return by_token_weights(X, Y, weights, self.item) if is_nested(weights) else (X, Y, weights)
+
+    def label_warnings(self, Y: Any) -> list[str]:
+        """Return texts of warnings where unknown labels are visibly no random sample."""
+        return label_warnings(list(label_lists(Y, "Y", self.item)), self.labels or ())
 
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
         if {UNKNOWN, SKIPPED} & labels.index.keys():

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from latentstruct import io
-from latentstruct.cli.common import say_warnings
 from latentstruct.cli.declaring import option
 from latentstruct.cli.description import largest
 from latentstruct.cli.kinds.chain.files import choose, is_set
@@ -119,34 +118,6 @@ def labeled_sentences(
         f"left out {len(Y) - len(kept)} sentences of {name} without any known label, which add nothing to training"
     )
     return [X[k] for k in kept], [Y[k] for k in kept], kept
-
-
-def warn_about_entities(Y: Iterable[Sequence[Any]], labels: Collection[str], entity_ratio: float | None) -> None:
-    """Warn if labels are visibly not missing at random: nearly all that are known are entities."""
-    if entity_ratio is not None or not any(label.startswith("B-") for label in labels):
-        return
-    outside, known, partly = [0, 0], [0, 0], 0
-    for y in Y:
-        some = UNKNOWN in y
-        single = [label for label in y if isinstance(label, str)]
-        partly += some and bool(single)
-        known[some] += len(single)
-        outside[some] += single.count(OUTSIDE)
-    if not sum(outside):
-        say_warnings(
-            [
-                f"no token has the label {OUTSIDE}, so that the model has no reason to predict it; give "
-                "`entity_ratio`, the share of tokens in entities, and declare all `labels`"
-            ]
-        )
-    elif partly and not outside[1] and known[1]:
-        say_warnings(
-            [
-                f"in {partly} sentences with unknown labels no token is labeled {OUTSIDE}, unlike in others: labels "
-                "are not missing at random, and the model will find too many entities; use `labeled_only` or "
-                "`entity_ratio`"
-            ]
-        )
 
 
 def check_ratio(ratio: float | None, labels: Collection[str]) -> None:

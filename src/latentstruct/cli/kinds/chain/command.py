@@ -106,8 +106,6 @@ class ChainOptions(annotations.AnnotationOptions, files.ReadingOptions, ConvexOp
             if not files.single_labels(runs[1]):
                 raise InputError("labeled_only", True, f"left out for {self.data}, where no token has a known label")
             return runs
-        if self.sums_out:
-            annotations.warn_about_entities(Y, files.single_labels(Y), self.entity_ratio)
         if self.sums_out and self.entity_ratio is None:
             return annotations.labeled_sentences(X, Y, progress, self.data)
         return X, Y, None
