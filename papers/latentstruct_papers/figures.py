@@ -217,6 +217,7 @@ FIGURES: dict[str, Lines | Bars] = {
         FIELDS,
         at="missing",
     ),
+    "modlat-detection": box_losses("Figure 1"),
     "modlat-one-size": box_losses("Figure 1"),
     "modlat-action": box_losses("Figure 2"),
     "groupnorm-digits": Lines(
