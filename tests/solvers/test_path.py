@@ -12,9 +12,11 @@ from latentstruct.solvers.path import PathPoint, Segment
 @given(seed=st.integers(0, 2**32 - 1), tol=st.sampled_from([1e-3, 0.3]))
 def test_bounds_and_the_largest_excess_of_a_segment(seed, tol):
     rng = np.random.default_rng(seed)
+    Cs, risks, scale = np.sort(rng.uniform(0.1, 10.0, 2)), -np.sort(-rng.uniform(0.1, 3.0, 2)), rng.uniform(0.0, 1.0)
+    ws, slopes = (rng.normal(size=4) + scale * rng.normal(size=(2, 4)) for _ in range(2))
     low, high = (
-        PathPoint(C, rng.normal(size=4), rng.uniform(0.1, 3.0), Plane(rng.normal(size=4), rng.uniform(-1.0, 3.0)), None)
-        for C in np.sort(rng.uniform(0.1, 10.0, 2))
+        PathPoint(C, w, risk, Plane(slope, rng.uniform(-1.0, 3.0)), None)
+        for C, w, risk, slope in zip(Cs, ws, risks, slopes, strict=True)
     )
     segment = Segment.between(low, high)
     ts = np.linspace(0.0, 1.0, 9)
