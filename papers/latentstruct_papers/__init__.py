@@ -136,6 +136,12 @@ EXPERIMENTS = {
         ("voc2012_mammals",),
         in_trials=True,
     ),
+    "object-boxes": Experiment(
+        "latentstruct_papers.objectness",
+        "Boxes of objects of any class beside fixed ones",
+        ("voc2012_mammals",),
+        in_trials=True,
+    ),
     "modlat-action": Experiment(
         "latentstruct_papers.modlat_action",
         "ModLat, figure 2: actions of persons in latent boxes",

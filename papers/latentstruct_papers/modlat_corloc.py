@@ -11,7 +11,8 @@ from sklearn.model_selection import StratifiedKFold
 from latentstruct.data.boxes import Boxes, grid_boxes, overlaps
 from latentstruct.estimators.uncertain import ModLat
 from latentstruct.exceptions import ConvergenceWarning
-from latentstruct.features.boxes import N_GEOMETRY, BoxFeatures
+from latentstruct.features.boxes import BoxFeatures
+from latentstruct.features.geometry import N_GEOMETRY
 from latentstruct.features.saliency import N_SALIENCY
 from latentstruct.metrics.boxes import box_scores
 from latentstruct.tasks.detection import Detection, DetectionInput, chosen_boxes

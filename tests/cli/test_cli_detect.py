@@ -18,6 +18,7 @@ from latentstruct.cli.registry import KINDS
 from latentstruct.cli.run import Training
 from latentstruct.data.boxes import grid_boxes, overlaps
 from latentstruct.data.images import ImageFiles
+from latentstruct.features.objectness import object_boxes
 from latentstruct.features.regions import segment_boxes
 from latentstruct.io.boxes import ImageAnnotation, read_coco, write_coco
 from latentstruct.viz.box_pictures import draw_boxes
@@ -207,6 +208,31 @@ def test_segments_are_candidates(data, test_data, tmp_path):
     for name, one in zip(files, predictions(tmp_path / "found"), strict=True):
         assert one["box"] in segment_boxes(files.image(name), 60).tolist()
     assert scores_of(tmp_path / "model", *test_data)["corloc"] >= 0.5
+
+
+def test_the_most_object_like_box_is_the_default_candidate_of_objects(data, test_data, tmp_path):
+    run("train", "detect", data[0], data[1], "-o", tmp_path / "model", "--candidates", "objects", "--max-iter", 3)
+    described = json.loads(run("info", tmp_path / "model", "--json").stdout)
+    assert described["boxes"]["candidates"] == "objects"
+    assert described["boxes"]["limit"] == 1
+    assert described["n_boxes"] == described["n_examples"]
+    run("predict", tmp_path / "model", test_data[0], "-o", tmp_path / "found")
+    files = ImageFiles(test_data[0])
+    for name, one in zip(files, predictions(tmp_path / "found"), strict=True):
+        assert [one["box"]] == object_boxes(files.image(name), 1).tolist()
+
+
+def test_training_begins_at_the_most_object_like_box(data, tmp_path, monkeypatch):
+    calls = []
+    fit_model = ModLat.fit
+
+    def fit(self, X, Y, H=None, **further):
+        calls.append(H)
+        return fit_model(self, X, Y, H=H, **further)
+
+    monkeypatch.setattr(ModLat, "fit", fit)
+    run(*train(data, tmp_path, "--candidates", "objects", "--boxes", "4", "--max-iter", 2))
+    assert calls == [[0] * len(calls[0])]
 
 
 def test_boxes_are_not_learned_from(model, data, tmp_path):

@@ -18,12 +18,12 @@ from latentstruct.data.boxes import check_boxes, grid_boxes, nearest_box, overla
 from latentstruct.exceptions import FormatError, InputError
 from latentstruct.features.boxes import (
     BoxFeatures,
-    box_geometry,
     cell_histograms,
     describe_cells,
     normalized_blocks,
     oriented_gradients,
 )
+from latentstruct.features.geometry import box_geometry
 from latentstruct.metrics.boxes import box_scores
 from latentstruct.persistence import atomic_files
 from latentstruct_papers.datasets import (

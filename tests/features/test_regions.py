@@ -63,7 +63,7 @@ def test_features_take_segments():
 
 
 def test_bad_parameters():
-    with raises("candidates", got="boxes", expected="'grid' or 'segments'"):
+    with raises("candidates", got="boxes", expected="'grid', 'segments' or 'objects'"):
         BoxFeatures(candidates="boxes").check()
     with raises("limit"):
         segment_boxes(np.zeros((5, 5, 3), dtype=np.uint8), 0)

@@ -14,7 +14,7 @@ from latentstruct.cli.kinds.detect import report as detect
 from latentstruct.cli.kinds.segment import report as segment
 from latentstruct.cli.options import HeldOut
 from latentstruct.cli.registry import KINDS, load_trained
-from latentstruct.features.boxes import box_geometry
+from latentstruct.features.geometry import box_geometry
 from latentstruct.viz.report.blocks import Drawing, FactList, Group, Photo, TableBlock, Text, Tokens
 from pictures import write_pictures
 

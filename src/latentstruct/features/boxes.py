@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 import numpy as np
@@ -17,6 +17,8 @@ from latentstruct.core.validation import array_of, integer, listed, options, rea
 from latentstruct.data.boxes import ASPECTS, LIMIT, SIZES, STEP, Boxes, check_boxes, check_grid, grid_boxes
 from latentstruct.data.images import require_vision
 from latentstruct.exceptions import Description, InputError
+from latentstruct.features.geometry import N_GEOMETRY, box_geometry
+from latentstruct.features.objectness import object_boxes
 from latentstruct.features.regions import segment_boxes
 from latentstruct.features.saliency import N_SALIENCY, box_saliency, saliency_map
 from latentstruct.io.npz import load_arrays
@@ -29,6 +31,7 @@ __all__ = ["BoxFeatures"]
 
 Values = NDArray[np.float64]
 Progress = Callable[[int, int | None], Any]
+Candidates = Literal["grid", "segments", "objects"]
 
 ORIENTATIONS = 9
 BLOCK = 2
@@ -39,9 +42,6 @@ SMALL = 1e-5
 SHRINK = 2**0.5
 SMALLEST = 16
 """Pixels on the shorter side below which an image is not downscaled further."""
-
-N_GEOMETRY = 14
-"""Position, size and shape of a box (four values), and the products of any two of them."""
 
 _CACHE_VERSION = b"latentstruct boxes 1"
 """Part of every name in the cache: it changes whenever the same settings would yield other features."""
@@ -57,7 +57,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True, tag_field="format", tag
     window: int
     cell: int
     geometry: float
-    candidates: Literal["grid", "segments"] = "grid"
+    candidates: Candidates = "grid"
     saliency: float = 0.0
     n_given: int = 0
 
@@ -139,25 +139,6 @@ def describe_cells(histograms: Values) -> NDArray[np.float32]:
     return found
 
 
-def box_geometry(boxes: Boxes, width: float, height: float) -> Values:
-    """Return position, size and shape of boxes (m, 4) relative to their image, and the products of these, (m, 14).
-
-    With the center (c_x, c_y), the width w and the height h of a box in an image of W × H, g = (2c_x/W − 1, 2c_y/H − 1,
-    ½log₂(wh/WH), log₂(w/h)), and a row is (g_j, …, g_j g_k for j ≤ k, …)/√14. Weights of these can prefer any position,
-    size and shape, more or less strictly. Rows of typical candidates have length of about 1, and do not depend on the
-    scale of image and box.
-    """
-    sides = boxes[:, 2:] - boxes[:, :2]
-    size = np.array([width, height], dtype=np.float64)
-    places = (boxes[:, :2] + boxes[:, 2:]) / size - 1.0
-    scale = 0.5 * np.log2(sides / size).sum(axis=1)
-    shape = np.log2(sides[:, 0] / sides[:, 1])
-    single = np.column_stack([places, scale, shape])
-    first, second = np.triu_indices(single.shape[1])
-    rows: Values = np.hstack([single, single[:, first] * single[:, second]]) / np.sqrt(N_GEOMETRY)
-    return rows
-
-
 def map_features(values: Values, boxes: Boxes, width: float, height: float) -> NDArray[np.float32]:
     """Return the mean of a feature map of an image in each box, as a unit vector.
 
@@ -208,8 +189,10 @@ class BoxFeatures(Parametrized):
     cache : path, optional
         A folder for features, created if needed. They are looked up by pixels, boxes and settings; damaged files are
         replaced. Nothing is ever deleted.
-    candidates : {"grid", "segments"}, default="grid"
-        Boxes in a grid, or around segments of similar color and groups of them (see `segment_boxes`).
+    candidates : {"grid", "segments", "objects"}, default="grid"
+        Boxes in a grid; around segments of similar color and groups of them (see `segment_boxes`); or those of segments
+        that most likely enclose an animal or a person, the best first (see `object_boxes`). With a `limit` of 1 no box
+        is learned.
     saliency : float, default=0.0
         Factor of 8 features of how well a box encloses what differs from the border of the image (see `box_saliency`);
         0 omits them. With them, begin training at `most_salient`.
@@ -232,7 +215,7 @@ class BoxFeatures(Parametrized):
     cell: int = 8
     geometry: float = 0.5
     cache: str | os.PathLike[str] | None = None
-    candidates: Literal["grid", "segments"] = "grid"
+    candidates: Candidates = "grid"
     saliency: float = 0.0
     n_given: int = 0
 
@@ -252,7 +235,7 @@ class BoxFeatures(Parametrized):
         real(0.0, closed="left").check(self.geometry, "geometry")
         real(0.0, closed="left").check(self.saliency, "saliency")
         integer(0).check(self.n_given, "n_given")
-        options("grid", "segments").check(self.candidates, "candidates")
+        options(*get_args(Candidates)).check(self.candidates, "candidates")
         if self.window % self.cell or self.window < BLOCK * self.cell:
             expected = f"a multiple of `cell` ({self.cell}), at least {BLOCK} times as large"
             raise InputError("window", self.window, expected)
@@ -346,9 +329,25 @@ class BoxFeatures(Parametrized):
             raise InputError("saliency", self.saliency, "a number above 0")
         return [int(x.features[:, -1].argmax()) for x in X]
 
+    def initial_latents(self, X: Sequence[DetectionInput]) -> list[int] | None:
+        """Return the candidate of each image where training may begin, None for central ones.
+
+        It is the first one with ``candidates="objects"``, otherwise the most salient one if there is `saliency`.
+
+        Parameters
+        ----------
+        X : sequence of n DetectionInput
+            As `transform` returns them.
+        """
+        if self.candidates == "objects":
+            return [0] * len(X)
+        return self.most_salient(X) if self.saliency else None
+
     def _candidates(self, pixels: NDArray[np.uint8]) -> Boxes:
         if self.candidates == "segments":
             return segment_boxes(pixels, self.limit)
+        if self.candidates == "objects":
+            return object_boxes(pixels, self.limit)
         return grid_boxes(pixels.shape[1], pixels.shape[0], self.step, self.sizes, self.aspects, self.limit)
 
     def _cached_gradients(self, pixels: NDArray[np.uint8], boxes: Boxes) -> NDArray[np.float32]:

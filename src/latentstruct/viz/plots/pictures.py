@@ -126,9 +126,9 @@ def plot_box_places(weights: Any, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     weights : array of shape (14,)
-        The weights of `latentstruct.features.boxes.box_geometry`.
+        The weights of `latentstruct.features.geometry.box_geometry`.
     """
-    from latentstruct.features.boxes import N_GEOMETRY, box_geometry
+    from latentstruct.features.geometry import N_GEOMETRY, box_geometry
 
     values = finite_of(weights, "weights", (N_GEOMETRY,), "the weights of position and size, after the gradients")
     ax = new_axes(2.2) if ax is None else ax

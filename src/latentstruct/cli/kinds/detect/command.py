@@ -69,13 +69,20 @@ class DetectOptions(ImageOptions):
         shown="overlap",
         sets="latent_loss",
     )
-    candidates: Literal["grid", "segments"] = option(
+    candidates: Literal["grid", "segments", "objects"] = option(
         "grid",
-        "grid: boxes of several sizes and shapes; segments: boxes around regions of similar color and groups of them.",
+        "grid: boxes of several sizes and shapes; segments: boxes around regions of similar color and groups of them; "
+        "objects: those of segments that most likely show an animal or a person, the best first.",
         metavar="NAME",
     )
     step: int = option(8, "Minimum distance of neighboring boxes of a grid in pixels.", min=1)
-    boxes: int = option(350, "Maximum number of candidate boxes per image.", min=2, sets="limit")
+    boxes: int | None = option(
+        None,
+        "Maximum number of candidate boxes per image. With 1 no box is learned.",
+        min=1,
+        shown="350, or 1 for objects",
+        sets="limit",
+    )
     geometry: float = option(
         0.5, "Weight of the position and size of a box; 0 if objects are not mostly in the middle.", min=0.0
     )
@@ -99,6 +106,12 @@ class DetectOptions(ImageOptions):
 
     def held_out(self) -> HeldOut:
         return replace(super().held_out(), skip_bad=self.skip_bad)
+
+    def limit(self) -> int:
+        """Return the maximum number of candidates of an image."""
+        if self.boxes is not None:
+            return self.boxes
+        return 1 if self.candidates == "objects" else 350
 
     def estimator(self) -> Any:
         """Return the untrained estimator."""
@@ -165,12 +178,12 @@ class DetectKind(KindSpec):
 
     def load(self, options: DetectOptions, progress: Progress) -> Loaded:
         image_files.require_vision()
-        if options.candidates == "segments":
+        if options.candidates != "grid":
             options.refuse("step", "unless --candidates is grid")
         cache = choose_cache(options.cache, options.no_cache)
         features = box_features.BoxFeatures(
             step=options.step,
-            limit=options.boxes,
+            limit=options.limit(),
             geometry=options.geometry,
             candidates=options.candidates,
             saliency=options.saliency,
@@ -200,8 +213,9 @@ class DetectKind(KindSpec):
         sizes = {"n_examples": len(X), "n_boxes": n_boxes, "n_features": features.n_features_}
         sizes["n_labels"] = len(loaded.labels)
         record = replace(loaded.record, features=features.to_state(), n_boxes=n_boxes)
-        first = {"H": features.most_salient(X)} if features.saliency else {}
-        return replace(loaded, X=X, sizes=sizes, record=record, shown=replace(data, described=X), fit_params=first)
+        first = features.initial_latents(X)
+        given = {} if first is None else {"H": first}
+        return replace(loaded, X=X, sizes=sizes, record=record, shown=replace(data, described=X), fit_params=given)
 
     def fits(self, model: Trained) -> bool:
         return len(model.estimator.classes_) > 1

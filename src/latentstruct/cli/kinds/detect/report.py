@@ -10,7 +10,8 @@ from latentstruct.cli.kind import Trained
 from latentstruct.cli.kinds.detect.files import Photographs
 from latentstruct.cli.kinds.detect.findings import Finding, Judged
 from latentstruct.data.images import label_colors
-from latentstruct.features.boxes import N_GEOMETRY, ORIENTATIONS
+from latentstruct.features.boxes import ORIENTATIONS
+from latentstruct.features.geometry import N_GEOMETRY
 from latentstruct.progress.display import show_number, show_percent
 from latentstruct.viz.box_pictures import draw_boxes, draw_chances
 from latentstruct.viz.plots.features import shorten
