@@ -111,13 +111,14 @@ def test_refusals():
         ([["B-X", -1, {"O": 0.2, "I-X": 0.8}], ["B-X"]], []),
         ([["B-X", -1, -100], [-100]], ["no token has the label O"]),
         ([["B-X", "I-X"], ["B-X"]], []),
-        ([["B-X", -1, "O"], *[[-1]] * 9], []),
-        ([["B-X", "O"], *[[-1, -1]] * 4], []),
-        ([["B-X", "O"], [], *[[-1, -1]] * 5], ["5 of 7 sequences have no known label"]),
+        ([["B-X", -1, "O"], [-1]], []),
+        ([["B-X", "O"], *[]], []),
+        ([["B-X", "O"], [], [-1, -1]], ["5 of 15 sequences have no known label"]),
         ([["NOUN", -1], ["VERB"]], []),
     ],
 )
 def test_labels_that_are_no_random_sample_are_warned_of(estimator, Y, expected):
+    Y = 5 * Y
     X = [np.ones((len(labels), 1)) for labels in Y]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -128,13 +129,17 @@ def test_labels_that_are_no_random_sample_are_warned_of(estimator, Y, expected):
 
 
 def test_a_given_share_of_entities_needs_no_warning():
-    X, Y = [np.ones((2, 1))] * 3, [["B-X", -1], ["B-X", "O"], [-1, -1]]
+    X, Y = [np.ones((2, 1))] * 15, [["B-X", -1], ["B-X", "O"], [-1, -1]] * 5
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         HiddenCRF(Chain(), entity_ratio=EntityRatio(0.5), max_iter=1).fit(X, Y)
 
 
+def test_few_sequences_may_be_chance():
+    HiddenCRF(Chain()).fit([np.ones((2, 1))] * 5, [["B-X", -1]] * 4 + [["B-X", "I-X"]])
+
+
 def test_weights_of_tokens_need_no_warning():
-    X, Y = [np.ones((2, 1))] * 2, [["B-X", "O"], ["B-X", "O"]]
-    HiddenCRF(Chain()).fit(X, Y, sample_weight=[[2.0, 1.0], [1.0, 1.0]])
+    X, Y = [np.ones((2, 1))] * 12, [["B-X", "O"], ["B-X", "O"]] * 6
+    HiddenCRF(Chain()).fit(X, Y, sample_weight=[[2.0, 1.0], [1.0, 1.0]] * 6)
