@@ -181,6 +181,8 @@ def fit(method: str, C: float, sentences: Sentences, labels: Sequence[str]) -> A
         with warnings.catch_warnings():
             # Iterations of the latent SSVM are limited, which is stated with the findings.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            # Labels of entities alone are what is compared.
+            warnings.filterwarnings("ignore", "in sequences with unknown labels no token")
             return model.fit(*sentences)
     pieces = labeled_pieces(sentences)
     if method in PIECES:
