@@ -198,7 +198,8 @@ class Chain(ItemLabels[ChainBatch]):
 
     def label_warnings(self, Y: Any) -> list[str]:
         """Return texts of warnings where unknown labels are visibly no random sample."""
-        return label_warnings(list(label_lists(Y, "Y", self.item)), self.labels or ())
+        declared = () if self.labels is None else list(self.labels)
+        return label_warnings(list(label_lists(Y, "Y", self.item)), declared)
 
     def _set(self, labels: LabelSet, n_inputs: int, latent: bool) -> None:
         if {UNKNOWN, SKIPPED} & labels.index.keys():
