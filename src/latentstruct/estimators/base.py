@@ -344,6 +344,11 @@ class BaseStructuredEstimator(FittedRepr, StateSelection, Predicting, MetadataRe
         continue from call to call, and each example counts as a new one: C weighs the sum over the examples of all
         calls. `objective_` is that of the examples of the last call. There are no warnings about convergence.
 
+        Pickles keep what this needs: the current weights and their mean, the number of steps, the random
+        generator and the number of examples. `save` keeps the model only, so after `load`, as after `fit`, its weights
+        are initial values: steps, averages and the number of examples begin at zero. `Subgradient` then needs `step`
+        'plain' or 'fixed'.
+
         Parameters
         ----------
         X : collection of length n
