@@ -253,7 +253,7 @@ FIGURES: dict[str, Lines | Bars] = {
         least=87.0,
     ),
 }
-"""The figure of each experiment; those of experiments without saved tables are not drawn."""
+"""The figure of each experiment; those of experiments without saved results are not drawn."""
 
 
 def draw_all(results: Path, folder: Path) -> list[Path]:
@@ -265,8 +265,8 @@ def draw_all(results: Path, folder: Path) -> list[Path]:
     written = []
     for name, one in FIGURES.items():
         path = results / f"{name}.json"
-        saved = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if "tables" in saved:
+        if path.is_file():
+            saved = json.loads(path.read_text(encoding="utf-8"))
             with matplotlib.rc_context({"svg.hashsalt": name, "font.size": 9}):
                 figure = Figure(layout="constrained")
                 one.draw(figure, saved["tables"])

@@ -35,10 +35,8 @@ class Saved:
         What the paper says, and what was found.
     command : str
         The command that made the file.
-    cpu_seconds : float or None
-        CPU time; None if it was not recorded.
-    earlier : bool
-        Whether the figures come from an earlier version and were not computed again.
+    cpu_seconds : float
+        CPU time.
     """
 
     name: str
@@ -46,8 +44,7 @@ class Saved:
     data: str
     claims: list[Claim]
     command: str
-    cpu_seconds: float | None
-    earlier: bool
+    cpu_seconds: float
 
     @property
     def numbers(self) -> str:
@@ -55,10 +52,7 @@ class Saved:
         return "\n".join(f"{claim.what} {claim.paper} {claim.found}" for claim in self.claims)
 
     def time(self) -> str:
-        """Return the CPU time and where the figures come from."""
-        if self.earlier:
-            return "figures of an earlier version"
-        assert self.cpu_seconds is not None
+        """Return the CPU time as text."""
         minutes = self.cpu_seconds / 60
         return f"{minutes:.0f} min of CPU time" if minutes >= 2 else f"{self.cpu_seconds:.0f} s of CPU time"
 
@@ -75,15 +69,12 @@ def read(path: Path) -> Saved:
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         claims = [Claim(**claim) for claim in found["claims"]]
-        earlier = bool(found.get("earlier", False))
-        saved = Saved(
-            found["name"], found["title"], found["data"], claims, found["command"], found["cpu_seconds"], earlier
-        )
+        seconds = float(found["cpu_seconds"])
+        saved = Saved(found["name"], found["title"], found["data"], claims, found["command"], seconds)
         fits = saved.name in EXPERIMENTS and path.stem == saved.name and bool(claims) and not found["quick"]
-        known = saved.earlier == (saved.cpu_seconds is None)
     except (KeyError, TypeError, ValueError) as error:
         raise FormatError(path, Description(f"{type(error).__name__}: {error}"), expected) from error
-    if not (fits and known):
+    if not fits:
         raise FormatError(path, Description("a quick run, no claim, or another name"), expected)
     return saved
 
@@ -106,7 +97,7 @@ def page(saved: Sequence[Saved]) -> str:
         for claim in one.claims:
             lines += _row(claim.what, claim.paper or "–", claim.found, claim.status)
         lines.append("")
-        if one.name in FIGURES and not one.earlier:
+        if one.name in FIGURES:
             caption = _escape(FIGURES[one.name].caption)
             lines += [f".. figure:: generated/papers/{one.name}.svg", f"   :alt: {caption}", "", f"   {caption}", ""]
     return "\n".join(lines) + "\n"
