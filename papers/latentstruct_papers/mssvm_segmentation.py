@@ -11,7 +11,7 @@ from latentstruct.features.images import single_patch_weights
 from latentstruct.solvers import CCCP, LBFGS
 from latentstruct.tasks import Graph
 from latentstruct_papers.findings import Claim, Findings, Table, above
-from latentstruct_papers.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Model, Scores, show_mean
+from latentstruct_papers.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Model, Scores, measure_fall, show_mean
 from latentstruct_papers.simulated import NoisyImages, draw_truth, make_noisy_images
 from latentstruct_papers.trials import Setup
 
@@ -75,10 +75,8 @@ def measure(noise: float, missing: float, trial: int, changes: dict[str, Any]) -
     found = {ALONE: [classify_alone(values, images.truth, noise)]}
     for model in MODELS:
         fitted = fit(model, images, trial)
-        lowest = np.minimum.accumulate([one.objective for one in fitted.history_])
-        fall = 1.0 - lowest[-1] / lowest[(2 * len(lowest)) // 3 - (len(lowest) > 1)]
         error = 1.0 - float(fitted.score(images.X_test, images.Y_test))
-        found[model.name] = [error, float(fitted.objective_), float(fall)]
+        found[model.name] = [error, float(fitted.objective_), measure_fall(fitted)]
     return found
 
 

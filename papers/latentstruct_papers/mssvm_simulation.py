@@ -102,6 +102,12 @@ def train(model: Model, task: Any, X: Sequence[Any], Y: Sequence[Any], training:
         return estimator.fit(X, Y, **options)
 
 
+def measure_fall(fitted: Any) -> float:
+    """Return by how much the last third of the iterations lowered the objective of an estimator, relative to it."""
+    lowest = np.minimum.accumulate([one.objective for one in fitted.history_])
+    return float(1.0 - lowest[-1] / lowest[(2 * len(lowest)) // 3 - (len(lowest) > 1)])
+
+
 def measure_accuracy(model: Model, field: HiddenField, training: str, seed: int) -> float:
     """Return the share of right outputs on the test examples of a field."""
     fitted = train(model, field_task(model.hidden_loss), field.X_train, field.Y_train, training, seed)
