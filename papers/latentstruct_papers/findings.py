@@ -29,6 +29,8 @@ PLOT_SIZE = (7.2, 4.6)
 """Width and height of plots in inches."""
 
 Verdict = Literal["reproduced", "not reproduced", "undecided", "no published figure"]
+MOST_FALL = 0.05
+"""By which fraction of its value the last third of the iterations may lower an objective for a verdict."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,19 @@ def above(differences: Any, published: float | None = None) -> Verdict:
         return "reproduced"
     possible = not np.isfinite(error) or (published is not None and abs(apart.mean() - published) <= 2 * error)
     return "undecided" if possible else "not reproduced"
+
+
+def settled(verdict: Verdict, falls: Any) -> Verdict:
+    """Return the verdict on trained models, undecided if one of their objectives was still falling.
+
+    Parameters
+    ----------
+    verdict : {"reproduced", "not reproduced", "undecided"}
+        What follows from their figures.
+    falls : array-like
+        By which fraction the last third of the iterations lowered the objective of each model.
+    """
+    return verdict if np.max(falls) <= MOST_FALL else "undecided"
 
 
 @dataclass(frozen=True)

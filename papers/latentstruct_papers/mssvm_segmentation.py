@@ -10,7 +10,7 @@ from latentstruct.exceptions import ConvergenceWarning
 from latentstruct.features.images import single_patch_weights
 from latentstruct.solvers import CCCP, LBFGS
 from latentstruct.tasks import Graph
-from latentstruct_papers.findings import Claim, Findings, Table, above
+from latentstruct_papers.findings import Claim, Findings, Table, above, settled
 from latentstruct_papers.mssvm_simulation import HCRF, LSSVM, MODELS, MSSVM, C, Model, Scores, measure_fall, show_mean
 from latentstruct_papers.simulated import NoisyImages, draw_truth, make_noisy_images
 from latentstruct_papers.trials import Setup
@@ -122,7 +122,7 @@ class Segmentation:
             shown = f"{means}: {show_mean(others - ours, signed=True)} over {len(ours)} trials; objectives fell by "
             shown += f"{100 * falling[0]:.0f} and {100 * falling[1]:.0f} % in the last third of the iterations"
             what = f"noise of variance {self.noise:g}, error of MSSVM below {other.name}, mean over missing labels"
-            found.append(Claim(what, "below; no readable figures", shown, above(others - ours)))
+            found.append(Claim(what, "below; no readable figures", shown, settled(above(others - ours), falling)))
         return found
 
     def draw(self, axes: "Axes") -> None:

@@ -14,7 +14,7 @@ from error_fields import raises
 from latentstruct.exceptions import FormatError
 from latentstruct_papers import EXPERIMENTS, Claim
 from latentstruct_papers.figures import FIGURES, Bars, draw_all, read_cell
-from latentstruct_papers.findings import above
+from latentstruct_papers.findings import above, settled
 from latentstruct_papers.results import END, FOLDER, PAGE, REPOSITORY, Saved, insert, load, page, read
 
 TEXTS = [
@@ -81,6 +81,11 @@ def test_figures_of_benchmarks_without_saved_results_are_marked():
             continue
         paragraphs = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
         assert [one for one in paragraphs if is_unmarked(one)] == [], path.name
+
+
+def test_no_verdict_on_models_whose_objectives_still_fall():
+    assert settled("reproduced", [0.01, 0.2]) == settled("not reproduced", [0.2, 0.01]) == "undecided"
+    assert [settled(one, [0.01, 0.0]) for one in ("reproduced", "not reproduced")] == ["reproduced", "not reproduced"]
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name in SAVED])
