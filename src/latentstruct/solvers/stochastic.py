@@ -142,7 +142,7 @@ class Subgradient(OnlineSolver):
 
     def begin(self, w: Vector, continued: bool = False) -> Steps:
         if continued and self.step == "pegasos":
-            expected = "one with `step` 'plain' or 'fixed' for a model that `partial_fit` did not begin"
+            expected = "one with `step` 'plain' or 'fixed' for a model from `fit` or `load`"
             raise InputError("solver", self, expected, "The first step of 'pegasos' removes all earlier weights.")
         return Steps(np.random.default_rng(self.random_state), w, w.copy())
 
